@@ -1,0 +1,1 @@
+"""The engine stage: runs in Triton's Python backend, from a model repository."""

@@ -1,0 +1,77 @@
+"""What the engine stage asks of an engine. Token ids in, token ids out; nothing of Triton, streams or text.
+
+Runs in the engine stage. An adapter owns its threads; every method but `take` returns at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+class RefusedError(Exception):
+    """The engine cannot run this one request. The message goes to the client and names the field."""
+
+
+class EngineDiedError(Exception):
+    """The engine is gone and no request can be served any more."""
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """One prompt and how to continue it. Values were checked by preprocess; `key` is unique among live requests."""
+
+    key: int
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    min_tokens: int = 0
+    end_ids: tuple[int, ...] = ()  # any of them ends the answer, from `min_tokens` on; it is handed over like the others
+    stop_sequences: tuple[tuple[int, ...], ...] = ()  # an early hint: the text decides, in postprocess
+    bad_sequences: tuple[tuple[int, ...], ...] = ()  # never made
+    temperature: float = 0.0  # 0 is greedy
+    top_k: int = 0  # 0 is off
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int = 0
+
+
+class TokenDelta(NamedTuple):
+    """New ids of one request. `finish_reason` is "" until the last delta: stop, length, abort or error."""
+
+    key: int
+    ids: tuple[int, ...]
+    finish_reason: str = ""
+    error: str = ""
+
+
+class Load(NamedTuple):
+    """How busy the engine is: requests running and waiting, and the part of the KV cache in use, 0 to 1."""
+
+    running: int
+    waiting: int
+    kv_usage: float
+
+
+class EngineAdapter(Protocol):
+    """One engine. Only `take` blocks; `submit` and `abort` may be called from another thread than `take`."""
+
+    def start(self) -> None:
+        """Load the model. Raises with a sentence for the user when it cannot."""
+
+    def submit(self, request: EngineRequest) -> None:
+        """Queue a request. Raises RefusedError when the engine cannot run it."""
+
+    def abort(self, key: int) -> None:
+        """End a request and free its slot within one step. Its last delta, if any still comes, is "abort"."""
+
+    def take(self, timeout_s: float) -> list[TokenDelta]:
+        """What was made since the last call, waiting up to `timeout_s` for the first. Raises EngineDiedError."""
+
+    def load(self) -> Load:
+        """The engine's load now."""
+
+    def stop(self) -> None:
+        """End every thread and process of the engine."""

@@ -1,0 +1,173 @@
+"""OpenVINO GenAI behind the adapter: the default engine where there is no GPU.
+
+Runs in the engine stage. One thread steps the continuous-batching pipeline and reads what each step made.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from typing import Any
+
+import numpy as np
+import openvino
+import openvino_genai
+
+from ..adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
+
+logger = logging.getLogger(__name__)
+Handle = Any  # openvino_genai's GenerationHandle, which the library does not export
+
+STATUS = openvino_genai.GenerationStatus
+FINISH_REASONS = {
+    openvino_genai.GenerationFinishReason.STOP: "stop",
+    openvino_genai.GenerationFinishReason.LENGTH: "length",
+}
+
+
+class OpenVinoAdapter:
+    """Runs a GGUF file or an OpenVINO IR folder on `device`.
+
+    `kv_cache_gib` is the size of the paged KV cache; `max_num_batched_tokens` bounds the tokens of one step.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_path: str,
+        max_num_seqs: int,
+        kv_cache_gib: int,
+        max_num_batched_tokens: int,
+        enable_prefix_caching: bool,
+        device: str,
+    ) -> None:
+        self._model_path = model_path
+        self._device = device
+        scheduler = openvino_genai.SchedulerConfig()
+        scheduler.cache_size = kv_cache_gib
+        scheduler.max_num_seqs = max_num_seqs
+        scheduler.max_num_batched_tokens = max_num_batched_tokens
+        scheduler.dynamic_split_fuse = True
+        scheduler.enable_prefix_caching = enable_prefix_caching
+        self._scheduler = scheduler
+        self._handles: dict[int, Handle] = {}
+        self._deltas: queue.SimpleQueue[list[TokenDelta]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._work = threading.Event()
+        self._is_running = True
+        self._death = ""
+        self._thread = threading.Thread(target=self._run, name="openvino", daemon=True)
+
+    def start(self) -> None:
+        self._pipeline = openvino_genai.ContinuousBatchingPipeline(self._model_path, self._scheduler, self._device)
+        self._thread.start()
+
+    def submit(self, request: EngineRequest) -> None:
+        prompt = openvino.Tensor(np.array([request.prompt_ids], np.int64))
+        with self._lock:
+            try:
+                handle = self._pipeline.add_request(request.key, prompt, generation_config(request))
+            except RuntimeError as error:
+                logger.warning("OpenVINO refused a request: %s", error)
+                raise RefusedError("the engine refused the request's parameters") from error
+            self._handles[request.key] = handle
+        self._work.set()
+
+    def abort(self, key: int) -> None:
+        with self._lock:
+            handle = self._handles.pop(key, None)
+            if handle is not None:
+                handle.cancel()
+
+    def take(self, timeout_s: float) -> list[TokenDelta]:
+        if self._death:
+            raise EngineDiedError(self._death)
+        try:
+            deltas = self._deltas.get(timeout=timeout_s)
+        except queue.Empty:
+            return []
+        while not self._deltas.empty():
+            deltas += self._deltas.get()
+        return deltas
+
+    def load(self) -> Load:
+        live = len(self._handles)
+        running = min(live, self._scheduler.max_num_seqs)
+        # the library's own figures are those of the last step, so they stay as they were when nothing runs
+        return Load(running, live - running, self._pipeline.get_metrics().cache_usage / 100 if live else 0.0)
+
+    def stop(self) -> None:
+        self._is_running = False
+        self._work.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._is_running:
+                self._step()
+        except Exception as error:
+            logger.exception("OpenVINO failed in a step")
+            self._death = f"OpenVINO failed in a step ({type(error).__name__})"
+            self._deltas.put([])
+
+    def _step(self) -> None:
+        if not self._pipeline.has_non_finished_requests():
+            self._work.wait()
+            self._work.clear()
+            return
+        self._pipeline.step()
+        deltas = self._read()
+        if deltas:
+            self._deltas.put(deltas)
+
+    def _read(self) -> list[TokenDelta]:
+        deltas = []
+        with self._lock:
+            for key, handle in list(self._handles.items()):
+                delta = read_delta(key, handle)
+                if delta is not None:
+                    deltas.append(delta)
+                    if delta.finish_reason:
+                        del self._handles[key]
+        return deltas
+
+
+def read_delta(key: int, handle: Handle) -> TokenDelta | None:
+    """What the handle holds that was not read before; None when that is nothing."""
+    ids: list[int] = []
+    reason = ""
+    while handle.can_read():
+        for output in handle.read().values():
+            ids += output.generated_ids
+            reason = FINISH_REASONS.get(output.finish_reason, "")
+    if not reason and handle.get_status() == STATUS.IGNORED:
+        return TokenDelta(key, (), "error", "the KV cache is too small for this prompt and its answer")
+    return TokenDelta(key, tuple(ids), reason) if ids or reason else None
+
+
+def generation_config(request: EngineRequest) -> openvino_genai.GenerationConfig:
+    """The request in OpenVINO's terms. Its stop strings need a tokenizer, so longer stop sequences are left to
+    postprocess, which knows the text."""
+    if request.bad_sequences:
+        raise RefusedError("bad_words: the openvino engine cannot ban words")
+    config = openvino_genai.GenerationConfig()
+    config.max_new_tokens = request.max_tokens
+    config.min_new_tokens = request.min_tokens
+    single = {sequence[0] for sequence in request.stop_sequences if len(sequence) == 1}
+    config.stop_token_ids = single | set(request.end_ids)
+    config.ignore_eos = not request.end_ids
+    if request.end_ids:
+        config.eos_token_id = request.end_ids[0]
+    config.do_sample = request.temperature > 0
+    if config.do_sample:
+        config.temperature = request.temperature
+        config.top_p = request.top_p
+        config.min_p = request.min_p
+        if request.top_k:
+            config.top_k = request.top_k
+        config.rng_seed = request.seed
+    config.repetition_penalty = request.repetition_penalty
+    config.presence_penalty = request.presence_penalty
+    config.frequency_penalty = request.frequency_penalty
+    return config

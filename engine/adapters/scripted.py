@@ -1,0 +1,187 @@
+"""The scripted engine: plays token scripts at a set rate. For tests, and for measuring everything around an engine.
+
+Runs in the engine stage. A request's script is its own prompt: the ids come back one a step, then the end token; with
+no end token (`ignore_eos`) the prompt is repeated up to `max_tokens`. Tests that need more (faults, ids that no
+prompt can hold) name a file of scripts. All running sequences make a token in the same step, as in a real engine that
+batches in flight; a step that is late is made up for, so that the rate is the set one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..adapter import EngineDiedError, EngineRequest, Load, TokenDelta
+
+
+@dataclass
+class Script:
+    """What to play for one prompt. `fault` happens instead of step `fault_step`: raise, die, exit or stall."""
+
+    steps: list[list[int]]
+    fault: str = ""
+    fault_step: int = 0
+
+
+@dataclass(eq=False)
+class Sequence:
+    """A running or waiting request."""
+
+    request: EngineRequest
+    script: Script | None
+    made: int = 0
+    step: int = 0
+    ready_at_s: float = 0.0
+    ids: list[int] = field(default_factory=list)
+
+
+class ScriptedAdapter:
+    """Plays scripts at `tokens_per_second` for each of up to `max_num_seqs` sequences.
+
+    `first_token_s` delays the first token of each; with probability `jitter` a sequence misses a step.
+    """
+
+    def __init__(
+        self,
+        *,
+        tokens_per_second: float,
+        max_num_seqs: int,
+        first_token_s: float = 0.0,
+        jitter: float = 0.0,
+        seed: int = 0,
+        script_file: str = "",
+    ) -> None:
+        self._rate = tokens_per_second
+        self._max_num_seqs = max_num_seqs
+        self._first_token_s = first_token_s
+        self._jitter = jitter
+        self._random = random.Random(seed)
+        self._script_file = script_file
+        self._scripts: dict[tuple[int, ...], Script] = {}
+        self._changed = threading.Condition()
+        self._running: OrderedDict[int, Sequence] = OrderedDict()
+        self._waiting: deque[Sequence] = deque()
+        self._steps_done = 0
+        self._started_at_s = 0.0
+
+    def start(self) -> None:
+        self._started_at_s = time.monotonic()
+        if self._script_file:
+            entries = json.loads(Path(self._script_file).read_text("utf-8"))
+            self._scripts = {tuple(entry.pop("prompt_ids")): Script(**entry) for entry in entries}
+
+    def submit(self, request: EngineRequest) -> None:
+        sequence = Sequence(request, self._scripts.get(request.prompt_ids))
+        with self._changed:
+            self._waiting.append(sequence)
+            self._fill_slots()
+            self._changed.notify()
+
+    def abort(self, key: int) -> None:
+        with self._changed:
+            self._running.pop(key, None)
+            self._waiting = deque(waiting for waiting in self._waiting if waiting.request.key != key)
+            self._fill_slots()
+
+    def take(self, timeout_s: float) -> list[TokenDelta]:
+        until_s = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                deltas = self._play()
+                left_s = until_s - time.monotonic()
+                if deltas or left_s <= 0:
+                    return deltas
+                self._changed.wait(min(left_s, self._next_step_s()) if self._running else left_s)
+
+    def load(self) -> Load:
+        return Load(len(self._running), len(self._waiting), len(self._running) / self._max_num_seqs)
+
+    def stop(self) -> None:
+        with self._changed:
+            self._running.clear()
+            self._waiting.clear()
+
+    def _fill_slots(self) -> None:
+        while self._waiting and len(self._running) < self._max_num_seqs:
+            sequence = self._waiting.popleft()
+            if not self._running:
+                self._skip_idle_steps()
+            sequence.ready_at_s = time.monotonic() + self._first_token_s
+            self._running[sequence.request.key] = sequence
+
+    def _skip_idle_steps(self) -> None:
+        """An engine with nothing to do makes no steps; the first request starts a new count."""
+        self._started_at_s, self._steps_done = time.monotonic(), 0
+
+    def _next_step_s(self) -> float:
+        """Seconds until the next step is due; at least a little, so that the lock is given up."""
+        due_at_s = self._started_at_s + (self._steps_done + 1) / self._rate
+        return max(due_at_s - time.monotonic(), 1e-5)
+
+    def _play(self) -> list[TokenDelta]:
+        now_s = time.monotonic()
+        steps = int((now_s - self._started_at_s) * self._rate) - self._steps_done
+        if steps <= 0 or not self._running:
+            return []
+        self._steps_done += steps
+        deltas = [
+            self._advance(sequence, steps)
+            for sequence in list(self._running.values())
+            if sequence.ready_at_s <= now_s and not (self._jitter and self._random.random() < self._jitter)
+        ]
+        for delta in deltas:
+            if delta.finish_reason:
+                del self._running[delta.key]
+        self._fill_slots()
+        return [delta for delta in deltas if delta.ids or delta.finish_reason]
+
+    def _advance(self, sequence: Sequence, steps: int) -> TokenDelta:
+        """Up to `steps` steps of one sequence."""
+        request = sequence.request
+        if sequence.script:
+            return self._advance_script(sequence, sequence.script, steps)
+        left = request.max_tokens - sequence.made
+        prompt = request.prompt_ids
+        if request.end_ids:
+            left = min(left, len(prompt) + 1 - sequence.made)
+        count = min(steps, left)
+        made = sequence.made
+        ids = [prompt[(made + step) % len(prompt)] for step in range(count)]
+        sequence.made += count
+        if request.end_ids and sequence.made > len(prompt):
+            ids[-1] = request.end_ids[0]
+            return TokenDelta(request.key, tuple(ids), "stop")
+        return TokenDelta(request.key, tuple(ids), "length" if sequence.made == request.max_tokens else "")
+
+    def _advance_script(self, sequence: Sequence, script: Script, steps: int) -> TokenDelta:
+        request = sequence.request
+        ids: list[int] = []
+        for _ in range(steps):
+            if script.fault and sequence.step == script.fault_step:
+                return self._fail(sequence, script.fault, ids)
+            if sequence.step < len(script.steps):
+                ids += script.steps[sequence.step]
+                sequence.step += 1
+        made, sequence.made = sequence.made, sequence.made + len(ids)
+        ends = [place for place, token in enumerate(ids) if token in request.end_ids]
+        if ends and made + ends[0] < request.max_tokens:
+            return TokenDelta(request.key, tuple(ids[: ends[0] + 1]), "stop")
+        if sequence.made >= request.max_tokens:
+            return TokenDelta(request.key, tuple(ids[: request.max_tokens - made]), "length")
+        reason = "stop" if sequence.step == len(script.steps) and not script.fault else ""
+        return TokenDelta(request.key, tuple(ids), reason)
+
+    def _fail(self, sequence: Sequence, fault: str, ids: list[int]) -> TokenDelta:
+        if fault == "die":
+            raise EngineDiedError("the script told it to")
+        if fault == "exit":
+            os._exit(9)
+        if fault == "raise":
+            return TokenDelta(sequence.request.key, tuple(ids), "error", "the script told the engine to fail")
+        return TokenDelta(sequence.request.key, tuple(ids))  # stall: nothing more, for ever

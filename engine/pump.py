@@ -1,0 +1,254 @@
+"""The ack-clocked pump: carries token deltas from the adapter to the streams, one chunk in flight for each.
+
+Runs in the engine stage. The next chunk of a stream goes out when postprocess has acknowledged the last one; ids made
+in between ride together. A chunk that is not acknowledged in time means that the client has gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from .adapter import EngineAdapter, EngineDiedError, EngineRequest, TokenDelta
+from .stream_table import EngineTable, StreamKey
+
+logger = logging.getLogger(__name__)
+
+ACK_POLL_S = 0.0005
+IDLE_POLL_S = 0.05
+
+
+class Chunk(NamedTuple):
+    """What goes to postprocess. `index` counts from 1; `context` is "" from the second chunk on."""
+
+    key: StreamKey
+    index: int
+    ids: list[int]
+    context: str
+    finish_reason: str
+
+
+class Responder(Protocol):
+    """The way back to one request. Each method but `send` with is_last=False ends the request."""
+
+    def send(self, chunk: Chunk, is_last: bool) -> None:
+        """Send a chunk."""
+
+    def fail(self, message: str) -> None:
+        """End the request with an error."""
+
+    def is_cancelled(self) -> bool:
+        """Whether the server has told this stage that the client is gone (it does for direct calls only)."""
+
+
+@dataclass(eq=False)
+class Stream:
+    """One request on its way through the engine."""
+
+    key: StreamKey
+    request_id: str
+    context: str
+    responder: Responder
+    pending: list[int] = field(default_factory=list)
+    finish_reason: str = ""
+    error: str = ""
+    is_in_flight: bool = False
+    is_closed: bool = False  # the last chunk is out; only its acknowledgement is awaited
+    sent_at_s: float = 0.0
+
+
+class Pump:
+    """Owns every live stream. `admit` and `cancel` may be called from any thread, the rest runs in the pump's own."""
+
+    def __init__(
+        self,
+        adapter: EngineAdapter,
+        table: EngineTable,
+        *,
+        ack_timeout_s: float,
+        heartbeat_s: float,
+        on_death: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._adapter = adapter
+        self._table = table
+        self._ack_timeout_s = ack_timeout_s
+        self._heartbeat_s = heartbeat_s
+        self._on_death = on_death
+        self._clock = clock
+        self._streams: dict[int, Stream] = {}  # by row
+        self._blocked: set[int] = set()  # rows with something to send that wait for an acknowledgement
+        self._cancelled: deque[Stream] = deque()
+        self._checked_at_s = 0.0
+        self._is_running = True
+        self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
+        self.death = ""
+
+    def start(self) -> None:
+        """Start the pump's thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the pump's thread; what is still streaming is ended with an error."""
+        self._is_running = False
+        self._thread.join()
+        self._fail_all("the server is shutting down")
+
+    @property
+    def live(self) -> int:
+        """Streams that have not ended."""
+        return len(self._streams)
+
+    def admit(
+        self, request_id: str, context: str, responder: Responder, request_for: Callable[[int], EngineRequest]
+    ) -> None:
+        """Start a stream. `request_for` makes the engine's request from its key.
+
+        Raises TableFullError, RefusedError or EngineDiedError; the stream is forgotten then.
+        """
+        if self.death:
+            raise EngineDiedError(self.death)
+        key = self._table.open()
+        stream = Stream(key, request_id, context, responder, sent_at_s=self._clock())
+        self._streams[key.row] = stream
+        try:
+            self._adapter.submit(request_for(engine_key(key)))
+        except Exception:
+            self._forget(stream)
+            raise
+
+    def cancel(self, request_id: str) -> int:
+        """End every stream of this request id; returns how many there were. The engine hears of it at once."""
+        found = [stream for stream in list(self._streams.values()) if stream.request_id == request_id]
+        for stream in found:
+            self._adapter.abort(engine_key(stream.key))
+        self._cancelled.extend(found)
+        return len(found)
+
+    def turn(self) -> None:
+        """One round: take what the engine made, read what was acknowledged, send what may go, drop who is gone."""
+        for delta in self._adapter.take(ACK_POLL_S if self._blocked else IDLE_POLL_S):
+            self._collect(delta)
+        for row in self._table.take_acked():
+            self._acknowledge(self._streams[row])
+        while self._cancelled:
+            self._abort(self._cancelled.popleft())
+        now_s = self._clock()
+        if now_s - self._checked_at_s > IDLE_POLL_S:
+            self._checked_at_s = now_s
+            for stream in list(self._streams.values()):
+                self._check(stream, now_s)
+
+    def _run(self) -> None:
+        try:
+            while self._is_running:
+                self.turn()
+        except EngineDiedError as error:
+            self._die(str(error))
+        except Exception:
+            logger.exception("the pump failed")
+            self._die("internal error in the engine stage")
+
+    def _die(self, reason: str) -> None:
+        self.death = reason
+        self._fail_all(f"the engine has died: {reason}")
+        self._on_death(reason)
+
+    def _collect(self, delta: TokenDelta) -> None:
+        stream = self._streams.get(row_of(delta.key))
+        if stream is None or engine_key(stream.key) != delta.key or stream.finish_reason:
+            return  # it was aborted, and the engine had not heard of it yet
+        stream.pending += delta.ids
+        stream.finish_reason = delta.finish_reason
+        stream.error = delta.error
+        self._advance(stream)
+
+    def _acknowledge(self, stream: Stream) -> None:
+        stream.is_in_flight = False
+        if stream.is_closed:
+            self._forget(stream)
+        elif not stream.finish_reason and self._table.is_stopped(stream.key):
+            self._adapter.abort(engine_key(stream.key))
+            stream.pending.clear()
+            stream.finish_reason = "stop"
+        self._advance(stream)
+
+    def _advance(self, stream: Stream) -> None:
+        if stream.is_closed or not (stream.pending or stream.finish_reason):
+            self._blocked.discard(stream.key.row)
+        elif stream.is_in_flight:
+            self._blocked.add(stream.key.row)
+        else:
+            self._send(stream)
+
+    def _send(self, stream: Stream) -> None:
+        """Send what is pending, an empty chunk if that is nothing."""
+        self._blocked.discard(stream.key.row)
+        if stream.error:
+            stream.responder.fail(stream.error)
+            self._forget(stream)
+            return
+        stream.is_in_flight = True
+        stream.is_closed = bool(stream.finish_reason)
+        stream.sent_at_s = self._clock()
+        ids, context = stream.pending, stream.context
+        stream.pending, stream.context = [], ""
+        self._deliver(stream, ids, context)
+
+    def _deliver(self, stream: Stream, ids: list[int], context: str) -> None:
+        chunk = Chunk(stream.key, self._table.send(stream.key), ids, context, stream.finish_reason)
+        try:
+            stream.responder.send(chunk, is_last=stream.is_closed)
+        except Exception:
+            logger.exception("stream %d.%d: the chunk could not be sent", *stream.key)
+            self._adapter.abort(engine_key(stream.key))
+            self._forget(stream)
+
+    def _check(self, stream: Stream, now_s: float) -> None:
+        """Notice who is gone, and let who waits long be noticed."""
+        waited_s = now_s - stream.sent_at_s
+        if not stream.is_in_flight:
+            if waited_s > self._heartbeat_s:
+                self._send(stream)
+        elif waited_s > self._ack_timeout_s or (waited_s > self._heartbeat_s and stream.responder.is_cancelled()):
+            self._abandon(stream)
+
+    def _abandon(self, stream: Stream) -> None:
+        """Nobody takes this stream's chunks: free its slot and close it as far as Triton is concerned."""
+        if not stream.is_closed:
+            logger.info("stream %d.%d: no acknowledgement, the client is gone", *stream.key)
+            self._adapter.abort(engine_key(stream.key))
+            stream.finish_reason, stream.is_closed = "abort", True
+            self._deliver(stream, [], "")
+        self._forget(stream)
+
+    def _abort(self, stream: Stream) -> None:
+        stream.finish_reason = stream.finish_reason or "abort"
+        self._advance(stream)
+
+    def _fail_all(self, message: str) -> None:
+        for stream in list(self._streams.values()):
+            if not stream.is_closed:
+                stream.responder.fail(message)
+            self._forget(stream)
+
+    def _forget(self, stream: Stream) -> None:
+        stream.is_closed = True
+        self._blocked.discard(stream.key.row)
+        if self._streams.pop(stream.key.row, None):
+            self._table.free(stream.key)
+
+
+def engine_key(key: StreamKey) -> int:
+    """The adapter's name for a stream: one integer."""
+    return key.generation << 32 | key.row
+
+
+def row_of(key: int) -> int:
+    """The stream's row in the table, from the adapter's name for it."""
+    return key & 0xFFFFFFFF

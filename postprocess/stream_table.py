@@ -1,0 +1,1 @@
+../engine/stream_table.py

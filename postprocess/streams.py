@@ -1,0 +1,84 @@
+"""The state of every live stream, by stream key. Runs in the postprocess stage.
+
+An entry goes with its stream's last chunk, or, when that never comes because the client has gone, with its row.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from .answer import Answer
+from .stream_context import StreamContext
+from .stream_table import PostprocessTable, StreamKey, table_path
+from .vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
+SWEEP_INTERVAL_S = 1.0
+
+
+class Reply(NamedTuple):
+    """What the client gets for a chunk."""
+
+    text: str
+    finish_reason: str
+    num_input_tokens: int
+    num_output_tokens: int
+
+
+class Streams:
+    """Feeds chunks to answers and keeps postprocess's words of the stream table."""
+
+    def __init__(self, vocabulary: Vocabulary, run_dir: Path, server_pid: int, engine_model: str) -> None:
+        self._vocabulary = vocabulary
+        self._table_path = table_path(run_dir, server_pid, engine_model)
+        self._table: PostprocessTable | None = None
+        self._answers: dict[StreamKey, Answer] = {}
+        self._swept_at_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def feed(
+        self, row: int, generation: int, *, context: str, ids: list[int], finish_reason: str
+    ) -> Reply | None:
+        """Take a chunk of the stream; None when the client is to see nothing of it.
+
+        `context` comes with the first chunk. Raises ValueError when that is not one, KeyError when it never came.
+        """
+        key = StreamKey(row, generation)
+        if context:
+            self._answers[key] = Answer(StreamContext.parse(context), self._vocabulary)
+        answer = self._answers[key]
+        unknown_before = answer.unknown_ids
+        delta = answer.feed(ids, finish_reason)
+        if answer.unknown_ids and not unknown_before:
+            logger.warning("stream %d.%d: the engine made an id that the tokenizer does not have", *key)
+        if answer.is_stopped and not finish_reason:
+            self._open_table().stop(key)
+        if finish_reason:
+            del self._answers[key]
+        if not delta.text and not delta.finish_reason:
+            return None
+        return Reply(delta.text, delta.finish_reason, answer.context.num_input_tokens, answer.num_output_tokens)
+
+    def acknowledge(self, row: int, generation: int, chunk: int) -> None:
+        """Let the engine send the next chunk; to be called when the reply to this one is out."""
+        self._open_table().ack(StreamKey(row, generation), chunk)
+
+    def sweep(self) -> None:
+        """Drop the streams whose rows are gone, now and then."""
+        now_s = time.monotonic()
+        if self._answers and now_s - self._swept_at_s > SWEEP_INTERVAL_S:
+            self._swept_at_s = now_s
+            table = self._open_table()
+            for key in [key for key in self._answers if not table.is_live(key)]:
+                del self._answers[key]
+
+    def _open_table(self) -> PostprocessTable:
+        """The engine makes the table before its first chunk, so it is there when it is asked for."""
+        if self._table is None:
+            self._table = PostprocessTable(self._table_path)
+        return self._table
