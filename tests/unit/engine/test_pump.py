@@ -1,0 +1,307 @@
+"""The pump: one chunk in flight a stream, order, feedback, and who is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.adapter import EngineDiedError, EngineRequest, RefusedError, TokenDelta
+from engine.pump import ACK_POLL_S, IDLE_POLL_S, Pump, engine_key
+from engine.stream_table import EngineTable, PostprocessTable, TableFullError
+
+from .fakes import Clock, FakeAdapter, FakeResponder
+
+ACK_TIMEOUT_S = 5.0
+HEARTBEAT_S = 1.0
+
+
+class Bench:
+    """A pump between fakes. `post` is postprocess's side of the table."""
+
+    def __init__(self, folder: Path, rows: int = 4) -> None:
+        self.adapter = FakeAdapter()
+        self.clock = Clock()
+        self.table = EngineTable(folder / "streams", rows)
+        self.post = PostprocessTable(folder / "streams")
+        self.deaths: list[str] = []
+        self.pump = Pump(
+            self.adapter,
+            self.table,
+            ack_timeout_s=ACK_TIMEOUT_S,
+            heartbeat_s=HEARTBEAT_S,
+            on_death=self.deaths.append,
+            clock=self.clock,
+        )
+
+    def admit(self, request_id: str = "r", context: str = "{}") -> tuple[int, FakeResponder]:
+        responder = FakeResponder()
+        self.pump.admit(request_id, context, responder, lambda key: EngineRequest(key, (1,), 8))
+        return list(self.adapter.requests)[-1], responder
+
+    def make(self, key: int, *ids: int, reason: str = "", error: str = "") -> None:
+        self.adapter.deltas.append(TokenDelta(key, ids, reason, error))
+        self.pump.turn()
+
+    def ack(self, responder: FakeResponder) -> None:
+        chunk = responder.chunks[-1]
+        self.post.ack(chunk.key, chunk.index)
+        self.pump.turn()
+
+    def wait(self, seconds: float) -> None:
+        self.clock.now_s += seconds
+        self.pump.turn()
+
+
+@pytest.fixture
+def bench(tmp_path: Path):
+    made = Bench(tmp_path)
+    yield made
+    made.table.close()
+    made.post.close()
+
+
+def sent(responder: FakeResponder) -> list[tuple[int, list[int], str]]:
+    return [(chunk.index, chunk.ids, chunk.finish_reason) for chunk in responder.chunks]
+
+
+def test_one_chunk_in_flight_and_ids_made_in_between_ride_together(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    bench.make(key, 2)
+    bench.make(key, 3)
+    assert sent(responder) == [(1, [1], "")]
+    bench.ack(responder)
+    assert sent(responder) == [(1, [1], ""), (2, [2, 3], "")]
+    bench.ack(responder)
+    bench.make(key, 4)
+    assert sent(responder)[2:] == [(3, [4], "")]
+
+
+def test_context_goes_with_the_first_chunk_only(bench: Bench) -> None:
+    key, responder = bench.admit(context='{"stream": true}')
+    bench.make(key, 1)
+    bench.ack(responder)
+    bench.make(key, 2)
+    assert [chunk.context for chunk in responder.chunks] == ['{"stream": true}', ""]
+
+
+def test_last_chunk_ends_the_request_and_its_row_goes_with_the_acknowledgement(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1, 2, reason="length")
+    assert sent(responder) == [(1, [1, 2], "length")]
+    assert responder.is_done
+    assert (bench.pump.live, bench.table.live) == (1, 1)
+    bench.ack(responder)
+    assert (bench.pump.live, bench.table.live) == (0, 0)
+
+
+def test_finish_while_a_chunk_is_in_flight_waits_for_its_acknowledgement(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    bench.make(key, reason="stop")
+    assert sent(responder) == [(1, [1], "")]
+    bench.ack(responder)
+    assert sent(responder)[1:] == [(2, [], "stop")]
+
+
+def test_stop_from_postprocess_aborts_the_engine_and_closes_the_stream(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    bench.make(key, 2)
+    bench.post.stop(responder.chunks[0].key)
+    bench.ack(responder)
+    assert bench.adapter.aborted == [key]
+    assert sent(responder)[1:] == [(2, [], "stop")]
+    bench.make(key, 3)
+    bench.ack(responder)
+    assert len(responder.chunks) == 2
+    assert bench.table.live == 0
+
+
+def test_missing_acknowledgement_is_a_gone_client(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    bench.wait(ACK_TIMEOUT_S - 0.1)
+    assert bench.adapter.aborted == []
+    bench.wait(0.2)
+    assert bench.adapter.aborted == [key]
+    assert responder.is_done
+    assert (bench.pump.live, bench.table.live) == (0, 0)
+
+
+def test_last_chunk_that_nobody_takes_frees_its_row_too(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1, reason="stop")
+    bench.wait(ACK_TIMEOUT_S + 0.1)
+    assert bench.adapter.aborted == []
+    assert len(responder.chunks) == 1
+    assert bench.table.live == 0
+
+
+def test_silent_stream_gets_heartbeats_so_that_a_gone_client_is_noticed_in_the_queue(bench: Bench) -> None:
+    key, responder = bench.admit(context="{}")
+    bench.wait(HEARTBEAT_S + 0.1)
+    assert sent(responder) == [(1, [], "")]
+    assert responder.chunks[0].context == "{}"
+    bench.ack(responder)
+    bench.wait(HEARTBEAT_S + 0.1)
+    assert sent(responder)[1:] == [(2, [], "")]
+    bench.wait(ACK_TIMEOUT_S + 0.1)
+    assert bench.adapter.aborted == [key]
+
+
+def test_cancelled_direct_call_is_noticed_before_the_time_out(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    responder.has_left = True
+    bench.wait(HEARTBEAT_S + 0.1)
+    assert bench.adapter.aborted == [key]
+
+
+def test_cancel_by_request_id_reaches_the_engine_at_once_and_spares_the_others(bench: Bench) -> None:
+    key, responder = bench.admit("mine")
+    other_key, other = bench.admit("other")
+    assert bench.pump.cancel("mine") == 1
+    assert bench.adapter.aborted == [key]
+    bench.pump.turn()
+    assert sent(responder) == [(1, [], "abort")]
+    assert responder.is_done
+    bench.make(other_key, 5)
+    assert sent(other) == [(1, [5], "")]
+    assert bench.pump.cancel("nobody") == 0
+
+
+def test_engine_error_ends_that_request_with_its_message(bench: Bench) -> None:
+    key, responder = bench.admit()
+    other_key, other = bench.admit()
+    bench.make(key, 7, reason="error", error="out of memory")
+    assert responder.error == "out of memory"
+    assert bench.table.live == 1
+    bench.make(other_key, 5)
+    assert sent(other) == [(1, [5], "")]
+
+
+def test_engine_error_waits_for_the_chunk_in_flight(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    bench.make(key, reason="error", error="boom")
+    assert responder.error == ""
+    bench.ack(responder)
+    assert responder.error == "boom"
+
+
+def test_refused_request_leaves_nothing_behind(bench: Bench) -> None:
+    bench.adapter.refusal = "top_k: too large"
+    with pytest.raises(RefusedError, match="top_k"):
+        bench.admit()
+    assert (bench.pump.live, bench.table.live) == (0, 0)
+
+
+def test_full_table_refuses_the_next_request(bench: Bench) -> None:
+    for _ in range(4):
+        bench.admit()
+    with pytest.raises(TableFullError):
+        bench.admit()
+    assert bench.pump.live == 4
+
+
+def test_chunk_that_cannot_be_sent_ends_that_stream_only(bench: Bench) -> None:
+    key, responder = bench.admit()
+    other_key, other = bench.admit()
+    responder.is_broken = True
+    bench.make(key, 1)
+    assert bench.adapter.aborted == [key]
+    bench.make(other_key, 5)
+    assert sent(other) == [(1, [5], "")]
+
+
+def test_dead_engine_fails_every_stream_says_why_and_takes_no_more(bench: Bench) -> None:
+    _, responder = bench.admit()
+    bench.adapter.death = "CUDA error"
+    bench.pump.start()
+    bench.pump._thread.join(5)
+    assert responder.error == "the engine has died: CUDA error"
+    assert bench.deaths == ["CUDA error"]
+    assert bench.table.live == 0
+    with pytest.raises(EngineDiedError, match="CUDA error"):
+        bench.admit()
+
+
+def test_stop_ends_what_still_streams(bench: Bench) -> None:
+    _, responder = bench.admit()
+    bench.pump.start()
+    bench.pump.stop()
+    assert responder.error == "the server is shutting down"
+    assert bench.table.live == 0
+
+
+def test_table_is_polled_quickly_only_while_a_stream_waits_for_an_acknowledgement(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    bench.make(key, 2)
+    bench.pump.turn()
+    assert bench.adapter.timeouts_s == [IDLE_POLL_S, IDLE_POLL_S, ACK_POLL_S]
+    bench.ack(responder)
+    bench.pump.turn()
+    assert bench.adapter.timeouts_s[-1] == IDLE_POLL_S
+
+
+def test_late_delta_of_an_earlier_stream_in_the_row_is_dropped(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1, reason="stop")
+    bench.ack(responder)
+    for _ in range(4):
+        new_key, new = bench.admit()
+    assert new_key & 0xFF == key & 0xFF
+    bench.make(key, 9)
+    assert new.chunks == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(["make", "make", "ack", "finish", "turn"])), min_size=1, max_size=60
+    )
+)
+def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory, moves) -> None:
+    bench = Bench(tmp_path_factory.mktemp("pump"))
+    keys, responders = zip(*(bench.admit() for _ in range(3)), strict=True)
+    made: list[list[int]] = [[], [], []]
+    finished = [False] * 3
+    for stream, move in moves:
+        if move in ("make", "finish") and not finished[stream]:
+            finished[stream] = move == "finish"
+            made[stream].append(100 * stream + len(made[stream]))
+            bench.make(keys[stream], made[stream][-1], reason="length" if finished[stream] else "")
+        elif move == "ack" and responders[stream].chunks:
+            bench.ack(responders[stream])
+        else:
+            bench.pump.turn()
+        for responder in responders:
+            assert [chunk.index for chunk in responder.chunks] == list(range(1, len(responder.chunks) + 1))
+    for stream, responder in enumerate(responders):
+        if not finished[stream]:
+            made[stream].append(-1)
+            bench.make(keys[stream], -1, reason="length")
+        for _ in range(2):
+            if responder.chunks:
+                bench.ack(responder)
+        assert [token for chunk in responder.chunks for token in chunk.ids] == made[stream]
+        assert responder.is_done
+    assert bench.table.live == 0
+    bench.table.close()
+    bench.post.close()
+
+
+def test_engine_keys_are_unique_per_stream(bench: Bench) -> None:
+    first, responder = bench.admit()
+    second, _ = bench.admit()
+    assert first != second
+    assert engine_key(responder_key(bench, first)) == first
+
+
+def responder_key(bench: Bench, key: int):
+    return bench.pump._streams[key & 0xFFFFFFFF].key
