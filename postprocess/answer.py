@@ -35,7 +35,7 @@ class Answer:
         self._detokenizer = detokenizer_for(vocabulary, is_text_start=not context.echo_text)
         self._matcher = StopMatcher(context.stop, include_stop=context.include_stop)
         echo = context.echo_text + self._detokenizer.feed(context.echo_ids, skip_special=False)
-        self._unsent = [echo]
+        self._unsent = [echo] if echo else []
         self._num_decoded = 0
         self._end_id: list[int] = []  # an end id that came last: no text if the answer turns out to end there
 
@@ -75,14 +75,14 @@ class Answer:
         return ids
 
     def _search(self, ids: Sequence[int], *, is_last: bool) -> str:
-        before = copy(self._detokenizer) if self.context.stop else None
+        before = copy(self._detokenizer) if self.context.stop and len(ids) > 1 else None
         decoded = self._detokenizer.feed(ids, skip_special=self.context.skip_special)
         if is_last:
             decoded += self._detokenizer.flush()
         text = self._matcher.feed(decoded)
-        if before and self._matcher.is_stopped:
+        if self._matcher.is_stopped:
             self._end_id = []
-            self._num_decoded += self._ids_up_to_stop(before, ids)
+            self._num_decoded += self._ids_up_to_stop(before, ids) if before else len(ids)
             return text
         self._num_decoded += len(ids)
         return text + self._matcher.flush() if is_last else text
@@ -97,6 +97,8 @@ class Answer:
         return len(ids)
 
     def _take(self, text: str) -> str:
+        if self.context.is_stream and not self._unsent:
+            return text
         self._unsent.append(text)
         if not (self.context.is_stream or self.is_finished):
             return ""

@@ -77,10 +77,10 @@ class StopMatcher:
 
     def feed(self, text: str) -> str:
         """Text that is certain after `text`: all but what is held back, and nothing from a stop string on."""
-        if not self._has_stops:
-            return text
         if self.is_stopped:
             return ""
+        if not self._has_stops or not (self._held or self._next_first(text)):
+            return text
         held, text = len(self._held), self._held + text
         end = self._scan(text, held)
         if end:
