@@ -19,6 +19,7 @@ import triton_python_backend_utils as pb_utils
 from .adapter import EngineDiedError, RefusedError
 from .adapters import make_adapter
 from .pump import Chunk, Pump
+from .process_check import is_alive
 from .request_tensors import engine_request
 from .settings import parse_settings
 from .stream_table import EngineTable, TableFullError, table_path
@@ -45,6 +46,7 @@ class TritonPythonModel:
             ack_timeout_s=settings.ack_timeout_s,
             heartbeat_s=settings.heartbeat_s,
             on_death=end_process,
+            is_alive=is_alive,
         )
         self._pump.start()
 
@@ -123,5 +125,5 @@ def send_error(sender: Any, message: str, code: Any) -> None:
 
 def end_process(reason: str) -> None:
     """A dead engine makes the model not ready: the stage's process ends, after its last words have gone out."""
-    logger.error("the engine has died: %s", reason)
+    logger.error("the stage ends: %s", reason)
     threading.Timer(LAST_WORDS_S, os._exit, [1]).start()

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 ACK_POLL_S = 0.0005
 IDLE_POLL_S = 0.05
+FAR_END_POLL_S = 0.25
 
 
 class Chunk(NamedTuple):
@@ -73,6 +74,7 @@ class Pump:
         ack_timeout_s: float,
         heartbeat_s: float,
         on_death: Callable[[str], None],
+        is_alive: Callable[[int], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._adapter = adapter
@@ -80,11 +82,13 @@ class Pump:
         self._ack_timeout_s = ack_timeout_s
         self._heartbeat_s = heartbeat_s
         self._on_death = on_death
+        self._is_alive = is_alive
         self._clock = clock
         self._streams: dict[int, Stream] = {}  # by row
         self._blocked: set[int] = set()  # rows with something to send that wait for an acknowledgement
         self._cancelled: deque[Stream] = deque()
         self._checked_at_s = 0.0
+        self._far_end_checked_at_s = 0.0
         self._is_running = True
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
         self.death = ""
@@ -143,6 +147,7 @@ class Pump:
             self._checked_at_s = now_s
             for stream in list(self._streams.values()):
                 self._check(stream, now_s)
+            self._check_far_end(now_s)
 
     def _run(self) -> None:
         try:
@@ -156,7 +161,7 @@ class Pump:
 
     def _die(self, reason: str) -> None:
         self.death = reason
-        self._fail_all(f"the engine has died: {reason}")
+        self._fail_all(f"the engine stage has ended: {reason}")
         self._on_death(reason)
 
     def _collect(self, delta: TokenDelta) -> None:
@@ -217,6 +222,14 @@ class Pump:
                 self._send(stream)
         elif waited_s > self._ack_timeout_s or (waited_s > self._heartbeat_s and stream.responder.is_cancelled()):
             self._abandon(stream)
+
+    def _check_far_end(self, now_s: float) -> None:
+        """Without postprocess nothing is ever acknowledged again: say so now and not one time-out after the other."""
+        if now_s - self._far_end_checked_at_s > FAR_END_POLL_S:
+            self._far_end_checked_at_s = now_s
+            pid = self._table.postprocess_pid
+            if pid and not self._is_alive(pid):
+                raise EngineDiedError("the postprocess stage has died")
 
     def _abandon(self, stream: Stream) -> None:
         """Nobody takes this stream's chunks: free its slot and close it as far as Triton is concerned."""

@@ -3,7 +3,8 @@
 A memory-mapped file, so that an acknowledgement costs a store and not a message. Runs in both stages; `assemble`
 copies this one file to each. Every field has a single writer and is one aligned 64-bit word, so no lock is needed:
 the engine owns `generation` and `sent`, postprocess owns `acked` and `stop`. What postprocess writes carries the
-generation, so that a late word about an earlier stream of the same row means nothing.
+generation, so that a late word about an earlier stream of the same row means nothing. One more row, the last, holds
+postprocess's process id, so that the engine notices when there is nobody to acknowledge anything.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ class StreamTable:
         try:
             if rows:
                 os.ftruncate(handle, 0)
-                os.ftruncate(handle, rows * FIELDS * WORD_BYTES)
+                os.ftruncate(handle, (rows + 1) * FIELDS * WORD_BYTES)
             self._map = mmap.mmap(handle, os.fstat(handle).st_size)
         finally:
             os.close(handle)
         self.path = path
         self._words = memoryview(self._map).cast("Q")
-        self.rows = len(self._words) // FIELDS
+        self.rows = len(self._words) // FIELDS - 1
 
     def close(self) -> None:
         """Unmap the file; it stays on disk."""
@@ -78,7 +79,7 @@ class EngineTable(StreamTable):
         # first in, first out: a freed row is used again as late as can be
         self._free = deque(range(self.rows))
         self._generation = 0
-        self._acked = np.frombuffer(self._map, np.uint64).reshape(self.rows, FIELDS)[:, ACKED]
+        self._acked = np.frombuffer(self._map, np.uint64).reshape(-1, FIELDS)[:-1, ACKED]
         self._awaited = np.full(self.rows, NOT_AWAITED, np.uint64)
 
     def close(self) -> None:
@@ -120,6 +121,11 @@ class EngineTable(StreamTable):
         result: list[int] = rows.tolist()
         return result
 
+    @property
+    def postprocess_pid(self) -> int:
+        """Postprocess's process id; 0 until it has opened the table."""
+        return self._get(self.rows, GENERATION)
+
     def is_stopped(self, key: StreamKey) -> bool:
         """Whether postprocess has seen the end of the answer."""
         return self._get(key.row, STOP) == key.generation
@@ -127,6 +133,10 @@ class EngineTable(StreamTable):
 
 class PostprocessTable(StreamTable):
     """Postprocess's side: acknowledges chunks and tells the engine to stop."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._set(self.rows, GENERATION, os.getpid())
 
     def is_live(self, key: StreamKey) -> bool:
         """Whether the engine still holds the stream."""

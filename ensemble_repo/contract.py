@@ -92,7 +92,6 @@ CONTRACT: tuple[Tensor, ...] = (
         ("presence_penalty", "FP32", (1,)),
         ("frequency_penalty", "FP32", (1,)),
         ("seed", "UINT64", (1,)),
-        ("streaming", "BOOL", (1,)),
         ("stream_context", "STRING", (1,)),
     ),
     Tensor("stop", "BOOL", (1,), "client", "engine", is_optional=True, is_direct=True),

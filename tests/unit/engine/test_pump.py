@@ -27,12 +27,14 @@ class Bench:
         self.table = EngineTable(folder / "streams", rows)
         self.post = PostprocessTable(folder / "streams")
         self.deaths: list[str] = []
+        self.is_far_end_alive = True
         self.pump = Pump(
             self.adapter,
             self.table,
             ack_timeout_s=ACK_TIMEOUT_S,
             heartbeat_s=HEARTBEAT_S,
             on_death=self.deaths.append,
+            is_alive=lambda pid: self.is_far_end_alive,
             clock=self.clock,
         )
 
@@ -223,11 +225,23 @@ def test_dead_engine_fails_every_stream_says_why_and_takes_no_more(bench: Bench)
     bench.adapter.death = "CUDA error"
     bench.pump.start()
     bench.pump._thread.join(5)
-    assert responder.error == "the engine has died: CUDA error"
+    assert responder.error == "the engine stage has ended: CUDA error"
     assert bench.deaths == ["CUDA error"]
     assert bench.table.live == 0
     with pytest.raises(EngineDiedError, match="CUDA error"):
         bench.admit()
+
+
+def test_dead_postprocess_fails_every_stream_within_a_moment(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    bench.is_far_end_alive = False
+    bench.clock.now_s += 0.3
+    bench.pump.start()
+    bench.pump._thread.join(5)
+    assert responder.error == "the engine stage has ended: the postprocess stage has died"
+    assert bench.deaths == ["the postprocess stage has died"]
+    assert bench.table.live == 0
 
 
 def test_stop_ends_what_still_streams(bench: Bench) -> None:

@@ -29,7 +29,7 @@ def test_file_is_private_and_named_after_server_and_model(tmp_path: Path) -> Non
     assert path == tmp_path / "streams-42-m_engine"
     EngineTable(path, ROWS).close()
     assert path.stat().st_mode & 0o777 == 0o600
-    assert path.stat().st_size == ROWS * 32
+    assert path.stat().st_size == (ROWS + 1) * 32
 
 
 def test_acknowledged_chunk_is_taken_once(tables) -> None:
@@ -88,6 +88,16 @@ def test_full_table_refuses_and_loses_nothing(tables) -> None:
     assert engine.live == ROWS
     engine.free(keys[1])
     assert engine.open().row == keys[1].row
+
+
+def test_engine_learns_who_reads(tmp_path: Path) -> None:
+    engine = EngineTable(tmp_path / "streams", ROWS)
+    assert engine.postprocess_pid == 0
+    postprocess = PostprocessTable(tmp_path / "streams")
+    assert engine.postprocess_pid == os.getpid()
+    assert not postprocess.is_live(StreamKey(ROWS, os.getpid()))
+    engine.close()
+    postprocess.close()
 
 
 def test_row_outside_the_table_is_not_live(tables) -> None:
