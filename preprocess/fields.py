@@ -13,6 +13,15 @@ import numpy.typing as npt
 from .errors import InvalidRequest
 from .json_text import parse_json
 
+# What other LLM servers call some of our fields.
+_NAMES_ELSEWHERE = {
+    "prompt": "text_input",
+    "stop": "stop_words",
+    "echo": "exclude_input_in_output",
+    "min_length": "min_tokens",
+    "random_seed": "seed",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class RequestFields:
@@ -65,7 +74,8 @@ def read_fields(tensors: Mapping[str, Any]) -> RequestFields:
 
 def did_you_mean(name: str) -> str:
     """A hint that ends a sentence: the declared field nearest to `name`, or nothing."""
-    nearest = get_close_matches(name, READERS, n=1, cutoff=0.5)
+    elsewhere = _NAMES_ELSEWHERE.get(name)
+    nearest = [elsewhere] if elsewhere else get_close_matches(name, READERS, n=1, cutoff=0.5)
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
