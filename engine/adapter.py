@@ -25,7 +25,7 @@ class EngineRequest:
     prompt_ids: tuple[int, ...]
     max_tokens: int
     min_tokens: int = 0
-    end_ids: tuple[int, ...] = ()  # any of them ends the answer, from `min_tokens` on; it is handed over like the others
+    end_ids: tuple[int, ...] = ()  # any of them ends the answer, from `min_tokens` on; handed over like the others
     stop_sequences: tuple[tuple[int, ...], ...] = ()  # an early hint: the text decides, in postprocess
     bad_sequences: tuple[tuple[int, ...], ...] = ()  # never made
     temperature: float = 0.0  # 0 is greedy

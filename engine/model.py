@@ -18,8 +18,8 @@ import triton_python_backend_utils as pb_utils
 
 from .adapter import EngineDiedError, RefusedError
 from .adapters import make_adapter
-from .pump import Chunk, Pump
 from .process_check import is_alive
+from .pump import Chunk, Pump
 from .request_tensors import engine_request
 from .settings import parse_settings
 from .stream_table import EngineTable, TableFullError, table_path
@@ -94,13 +94,15 @@ class Responder:
         self._sender = sender
 
     def send(self, chunk: Chunk, is_last: bool) -> None:
-        """Send a chunk as tensors, each with the batch dimension [1, ...]."""
+        """Send a chunk as tensors, each with the batch dimension [1, ...]. A tensor costs, so empty ones stay out."""
         tensors = [
             pb_utils.Tensor("output_ids", np.array([chunk.ids], np.int32)),
-            pb_utils.Tensor("stream_key", np.array([[*chunk.key, chunk.index]], np.uint64)),
-            pb_utils.Tensor("stream_context", np.array([[chunk.context]], np.object_)),
-            pb_utils.Tensor("finish_reason", np.array([[chunk.finish_reason]], np.object_)),
+            pb_utils.Tensor("stream_key", np.array([[*chunk.key, chunk.number]], np.uint64)),
         ]
+        if chunk.context:
+            tensors.append(pb_utils.Tensor("stream_context", np.array([[chunk.context]], np.object_)))
+        if chunk.finish_reason:
+            tensors.append(pb_utils.Tensor("finish_reason", np.array([[chunk.finish_reason]], np.object_)))
         self._sender.send(pb_utils.InferenceResponse(tensors), flags=FINAL if is_last else 0)
 
     def fail(self, message: str) -> None:

@@ -21,14 +21,16 @@ logger = logging.getLogger(__name__)
 
 ACK_POLL_S = 0.0005
 IDLE_POLL_S = 0.05
+WINDOW = 8  # chunks on their way to postprocess; more would only queue there, in front of first and last chunks
+LATE_S = 0.1  # a chunk that is under way for longer is not in the queue but lost, and takes no place in the window
 FAR_END_POLL_S = 0.25
 
 
 class Chunk(NamedTuple):
-    """What goes to postprocess. `index` counts from 1; `context` is "" from the second chunk on."""
+    """What goes to postprocess. `number` counts from 1; `context` is "" from the second chunk on."""
 
     key: StreamKey
-    index: int
+    number: int
     ids: list[int]
     context: str
     finish_reason: str
@@ -59,6 +61,8 @@ class Stream:
     finish_reason: str = ""
     error: str = ""
     is_in_flight: bool = False
+    is_in_window: bool = False
+    is_ready: bool = False
     is_closed: bool = False  # the last chunk is out; only its acknowledgement is awaited
     sent_at_s: float = 0.0
 
@@ -86,6 +90,8 @@ class Pump:
         self._clock = clock
         self._streams: dict[int, Stream] = {}  # by row
         self._blocked: set[int] = set()  # rows with something to send that wait for an acknowledgement
+        self._ready: deque[Stream] = deque()  # streams with something to send that wait for a place in the window
+        self._window = 0
         self._cancelled: deque[Stream] = deque()
         self._checked_at_s = 0.0
         self._far_end_checked_at_s = 0.0
@@ -142,6 +148,10 @@ class Pump:
             self._acknowledge(self._streams[row])
         while self._cancelled:
             self._abort(self._cancelled.popleft())
+        while self._ready and self._window < WINDOW:
+            stream = self._ready.popleft()
+            stream.is_ready = False
+            self._advance(stream)
         now_s = self._clock()
         if now_s - self._checked_at_s > IDLE_POLL_S:
             self._checked_at_s = now_s
@@ -175,6 +185,7 @@ class Pump:
 
     def _acknowledge(self, stream: Stream) -> None:
         stream.is_in_flight = False
+        self._leave_window(stream)
         if stream.is_closed:
             self._forget(stream)
         elif not stream.finish_reason and self._table.is_stopped(stream.key):
@@ -188,8 +199,11 @@ class Pump:
             self._blocked.discard(stream.key.row)
         elif stream.is_in_flight:
             self._blocked.add(stream.key.row)
-        else:
+        elif self._window < WINDOW or stream.context or stream.finish_reason:
             self._send(stream)
+        elif not stream.is_ready:
+            stream.is_ready = True
+            self._ready.append(stream)
 
     def _send(self, stream: Stream) -> None:
         """Send what is pending, an empty chunk if that is nothing."""
@@ -198,7 +212,8 @@ class Pump:
             stream.responder.fail(stream.error)
             self._forget(stream)
             return
-        stream.is_in_flight = True
+        stream.is_in_flight = stream.is_in_window = True
+        self._window += 1
         stream.is_closed = bool(stream.finish_reason)
         stream.sent_at_s = self._clock()
         ids, context = stream.pending, stream.context
@@ -217,6 +232,8 @@ class Pump:
     def _check(self, stream: Stream, now_s: float) -> None:
         """Notice who is gone, and let who waits long be noticed."""
         waited_s = now_s - stream.sent_at_s
+        if waited_s > LATE_S:
+            self._leave_window(stream)
         if not stream.is_in_flight:
             if waited_s > self._heartbeat_s:
                 self._send(stream)
@@ -240,6 +257,11 @@ class Pump:
             self._deliver(stream, [], "")
         self._forget(stream)
 
+    def _leave_window(self, stream: Stream) -> None:
+        if stream.is_in_window:
+            stream.is_in_window = False
+            self._window -= 1
+
     def _abort(self, stream: Stream) -> None:
         stream.finish_reason = stream.finish_reason or "abort"
         self._advance(stream)
@@ -252,6 +274,7 @@ class Pump:
 
     def _forget(self, stream: Stream) -> None:
         stream.is_closed = True
+        self._leave_window(stream)
         self._blocked.discard(stream.key.row)
         if self._streams.pop(stream.key.row, None):
             self._table.free(stream.key)

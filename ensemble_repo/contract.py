@@ -30,7 +30,9 @@ class Tensor(NamedTuple):
 
 
 def _inputs(*rows: tuple[str, str, int]) -> tuple[Tensor, ...]:
-    return tuple(Tensor(name, dtype, (length,), "client", "preprocess", is_optional=True) for name, dtype, length in rows)
+    return tuple(
+        Tensor(name, dtype, (length,), "client", "preprocess", is_optional=True) for name, dtype, length in rows
+    )
 
 
 def _between(source: Party, reader: Party, *rows: tuple[str, str, tuple[int, ...]]) -> tuple[Tensor, ...]:
@@ -104,9 +106,10 @@ CONTRACT: tuple[Tensor, ...] = (
         ("finish_reason", "STRING", (1,)),
     ),
     Tensor("text_output", "STRING", (1,), "postprocess", "client"),
+    Tensor("num_output_tokens", "INT32", (1,), "postprocess", "client"),
+    # with the last response only
     Tensor("finish_reason", "STRING", (1,), "postprocess", "client"),
     Tensor("num_input_tokens", "INT32", (1,), "postprocess", "client"),
-    Tensor("num_output_tokens", "INT32", (1,), "postprocess", "client"),
 )
 
 

@@ -34,7 +34,7 @@ class Setting:
             raise SettingError(f"{self.name}: expected {self.kind.__name__}, got {value!r}")
         if self.choices and value not in self.choices:
             raise SettingError(f"{self.name}: expected one of {', '.join(self.choices)}, got {value!r}")
-        if self.kind in (int, float) and not self.minimum <= value <= self.maximum:
+        if isinstance(value, (int, float)) and not self.minimum <= value <= self.maximum:
             raise SettingError(f"{self.name}: expected {self._limits()}, got {value!r}")
         return value
 
@@ -84,21 +84,17 @@ ADAPTERS = {
         Setting("first_token_s", float, 0.0, "delay of the first token", 0, 3600),
         Setting("jitter", float, 0.0, "probability that a sequence misses a step", 0, 0.99),
         Setting("seed", int, 0, "seed of the jitter"),
-        Setting("script_file", str, "", "JSON file of scripts for single prompts; empty: every prompt is its own script"),
+        Setting("script_file", str, "", "JSON file of scripts by prompt; without one a prompt is its own script"),
     ),
 }
 
-POSTPROCESS = (
-    Setting("run_dir", str, "", "as the engine's"),
-)
+POSTPROCESS = (Setting("run_dir", str, "", "as the engine's"),)
 
-STAGE_OPTIONS = (
-    Setting("preprocess_instances", int, 1, "tokenizer processes", 1, 64),
-)
+STAGE_OPTIONS = (Setting("preprocess_instances", int, 1, "tokenizer processes", 1, 64),)
 
 
 def check_settings(given: dict[str, Any], known: tuple[Setting, ...]) -> dict[str, Any]:
-    """`given` completed with defaults, in the table's order. Raises SettingError naming every unknown or missing one."""
+    """`given` completed with defaults, in the order of the table. Raises SettingError for unknown or missing ones."""
     names = [setting.name for setting in known]
     unknown = [_describe_unknown(name, names) for name in given if name not in names]
     if unknown:

@@ -47,13 +47,13 @@ class TritonPythonModel:
         self._streams.sweep()
 
     def _answer(self, request: Any, sender: Any) -> None:
-        row, generation, chunk = read(request, "stream_key").ravel().tolist()
+        row, generation, chunk = read_tensor(request, "stream_key").tolist()
         reply = self._streams.feed(
             row,
             generation,
-            context=read(request, "stream_context").ravel()[0].decode("utf-8"),
-            ids=read(request, "output_ids").ravel().tolist(),
-            finish_reason=read(request, "finish_reason").ravel()[0].decode("ascii"),
+            context=read_text(request, "stream_context"),
+            ids=read_tensor(request, "output_ids").tolist(),
+            finish_reason=read_text(request, "finish_reason"),
         )
         if reply is None:
             sender.send(flags=FINAL)
@@ -62,16 +62,25 @@ class TritonPythonModel:
         self._streams.acknowledge(row, generation, chunk)
 
 
-def read(request: Any, name: str) -> Any:
-    """An input as numpy array [1, ...]."""
-    return pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+def read_tensor(request: Any, name: str) -> Any:
+    """An input as flat numpy array."""
+    return pb_utils.get_input_tensor_by_name(request, name).as_numpy().ravel()
+
+
+def read_text(request: Any, name: str) -> str:
+    """A STRING input of one element; "" when it is absent."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    text: bytes = b"" if tensor is None else tensor.as_numpy().ravel()[0]
+    return text.decode("utf-8")
 
 
 def to_tensors(reply: Reply) -> list[Any]:
-    """A reply as tensors, each with the batch dimension [1, 1]."""
-    return [
+    """A reply as tensors, each with the batch dimension [1, 1]. A tensor costs, so what only the end has comes then."""
+    tensors = [
         pb_utils.Tensor("text_output", np.array([[reply.text.encode("utf-8")]], np.object_)),
-        pb_utils.Tensor("finish_reason", np.array([[reply.finish_reason]], np.object_)),
-        pb_utils.Tensor("num_input_tokens", np.array([[reply.num_input_tokens]], np.int32)),
         pb_utils.Tensor("num_output_tokens", np.array([[reply.num_output_tokens]], np.int32)),
     ]
+    if reply.finish_reason:
+        tensors.append(pb_utils.Tensor("finish_reason", np.array([[reply.finish_reason]], np.object_)))
+        tensors.append(pb_utils.Tensor("num_input_tokens", np.array([[reply.num_input_tokens]], np.int32)))
+    return tensors

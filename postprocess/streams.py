@@ -41,9 +41,7 @@ class Streams:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def feed(
-        self, row: int, generation: int, *, context: str, ids: list[int], finish_reason: str
-    ) -> Reply | None:
+    def feed(self, row: int, generation: int, *, context: str, ids: list[int], finish_reason: str) -> Reply | None:
         """Take a chunk of the stream; None when the client is to see nothing of it.
 
         `context` comes with the first chunk. Raises ValueError when that is not one, KeyError when it never came.

@@ -49,7 +49,7 @@ class Bench:
 
     def ack(self, responder: FakeResponder) -> None:
         chunk = responder.chunks[-1]
-        self.post.ack(chunk.key, chunk.index)
+        self.post.ack(chunk.key, chunk.number)
         self.pump.turn()
 
     def wait(self, seconds: float) -> None:
@@ -66,7 +66,7 @@ def bench(tmp_path: Path):
 
 
 def sent(responder: FakeResponder) -> list[tuple[int, list[int], str]]:
-    return [(chunk.index, chunk.ids, chunk.finish_reason) for chunk in responder.chunks]
+    return [(chunk.number, chunk.ids, chunk.finish_reason) for chunk in responder.chunks]
 
 
 def test_one_chunk_in_flight_and_ids_made_in_between_ride_together(bench: Bench) -> None:
@@ -277,7 +277,9 @@ def test_late_delta_of_an_earlier_stream_in_the_row_is_dropped(bench: Bench) -> 
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 2), st.sampled_from(["make", "make", "ack", "finish", "turn"])), min_size=1, max_size=60
+        st.tuples(st.integers(0, 2), st.sampled_from(["make", "make", "ack", "finish", "turn"])),
+        min_size=1,
+        max_size=60,
     )
 )
 def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory, moves) -> None:
@@ -295,7 +297,7 @@ def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory
         else:
             bench.pump.turn()
         for responder in responders:
-            assert [chunk.index for chunk in responder.chunks] == list(range(1, len(responder.chunks) + 1))
+            assert [chunk.number for chunk in responder.chunks] == list(range(1, len(responder.chunks) + 1))
     for stream, responder in enumerate(responders):
         if not finished[stream]:
             made[stream].append(-1)
@@ -311,7 +313,7 @@ def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory
 
 
 def test_engine_keys_are_unique_per_stream(bench: Bench) -> None:
-    first, responder = bench.admit()
+    first, _ = bench.admit()
     second, _ = bench.admit()
     assert first != second
     assert engine_key(responder_key(bench, first)) == first

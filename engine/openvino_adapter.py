@@ -14,7 +14,7 @@ import numpy as np
 import openvino
 import openvino_genai
 
-from ..adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
+from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
 
 logger = logging.getLogger(__name__)
 Handle = Any  # openvino_genai's GenerationHandle, which the library does not export

@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..adapter import EngineAdapter
+from .adapter import EngineAdapter
 
 ADAPTERS = {
-    "openvino": ("openvino", "OpenVinoAdapter"),
-    "scripted": ("scripted", "ScriptedAdapter"),
+    "openvino": ("openvino_adapter", "OpenVinoAdapter"),
+    "scripted": ("scripted_adapter", "ScriptedAdapter"),
 }
 
 
 def make_adapter(name: str, settings: dict[str, Any]) -> EngineAdapter:
     """The adapter called `name`, not yet started. `settings` are the engine's own, checked when assembled."""
     module_name, class_name = ADAPTERS[name]
-    module = importlib.import_module(f".{module_name}", __name__)
+    module = importlib.import_module(f".{module_name}", __package__)
     adapter: EngineAdapter = getattr(module, class_name)(**settings)
     return adapter

@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..adapter import EngineDiedError, EngineRequest, Load, TokenDelta
+from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
 
 
 @dataclass
@@ -77,6 +77,8 @@ class ScriptedAdapter:
             self._scripts = {tuple(entry.pop("prompt_ids")): Script(**entry) for entry in entries}
 
     def submit(self, request: EngineRequest) -> None:
+        if request.bad_sequences:
+            raise RefusedError("bad_words: the scripted engine plays what it is told and cannot ban words")
         sequence = Sequence(request, self._scripts.get(request.prompt_ids))
         with self._changed:
             self._waiting.append(sequence)
@@ -146,15 +148,12 @@ class ScriptedAdapter:
         request = sequence.request
         if sequence.script:
             return self._advance_script(sequence, sequence.script, steps)
-        left = request.max_tokens - sequence.made
-        prompt = request.prompt_ids
-        if request.end_ids:
-            left = min(left, len(prompt) + 1 - sequence.made)
-        count = min(steps, left)
-        made = sequence.made
+        prompt, made = request.prompt_ids, sequence.made
+        end = max(len(prompt) + 1, request.min_tokens) if request.end_ids else request.max_tokens + 1
+        count = min(steps, request.max_tokens - made, end - made)
         ids = [prompt[(made + step) % len(prompt)] for step in range(count)]
         sequence.made += count
-        if request.end_ids and sequence.made > len(prompt):
+        if sequence.made == end:
             ids[-1] = request.end_ids[0]
             return TokenDelta(request.key, tuple(ids), "stop")
         return TokenDelta(request.key, tuple(ids), "length" if sequence.made == request.max_tokens else "")
