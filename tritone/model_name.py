@@ -18,9 +18,7 @@ def default_name(path: Path) -> str:
     resolved = path.resolve()
     given = resolved.stem if resolved.suffix.lower() == ".gguf" else resolved.name
     slug = _slug(given)
-    if not slug:
-        return f"model-{_digest(given)}"
-    return slug if len(slug) <= LONGEST_NAME else f"{slug[: LONGEST_NAME - 9]}-{_digest(given)}"
+    return slug if 0 < len(slug) <= LONGEST_NAME else _distinct_name(given)
 
 
 def triton_name(served_name: str) -> str:
@@ -39,13 +37,15 @@ def triton_name(served_name: str) -> str:
         )
     if _SAFE.fullmatch(served_name):
         return served_name
-    # The digest keeps "a/b" and "a b" apart.
-    return f"{_slug(served_name) or 'model'}-{_digest(served_name)}"
+    return _distinct_name(served_name)
+
+
+def _distinct_name(name: str) -> str:
+    """A safe name with a digest, which keeps "a/b" and "a b" apart."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    slug = _slug(name)[: LONGEST_NAME - len(digest) - 1]
+    return f"{slug or 'model'}-{digest}"
 
 
 def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")
-
-
-def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-._")

@@ -90,8 +90,9 @@ def _embedded(tree: Path) -> TritonInstall:
     server = tree / _TREE
     backends = server / f"backends-{PYTHON_VERSION}"
     if not backends.is_dir():
-        known = ", ".join(sorted(path.name.removeprefix("backends-") for path in server.glob("backends-*")))
-        raise ProvisionError(f"the embedded Triton has no stub for Python {PYTHON_VERSION}; it has {known}")
+        known = [path.name.removeprefix("backends-") for path in server.glob("backends-*")]
+        listed = ", ".join(sorted(known, key=lambda version: int(version.split(".")[1])))
+        raise ProvisionError(f"the embedded Triton has no stub for Python {PYTHON_VERSION}; it has {listed}")
     libraries = (tree / LIBRARIES, libpython_dir())
     return TritonInstall(server / "bin" / "tritonserver", backends, libraries, True, EMBEDDED_VERSION)
 
