@@ -63,7 +63,10 @@ class ChatTemplate:
         Raises InvalidRequest for messages of a wrong shape, and for what the template refuses or does not take.
         """
         messages = normalize_messages(chat.messages)
-        source = self._source(chat)
+        source = self._with_tools if chat.tools else self._default
+        if source is None:
+            raise InvalidRequest("messages", "this model has no chat template; send the prompt as text_input instead")
+        self._check_is_read(source, messages, chat)
         if not chat.continue_final_message:
             return self._apply(self._shape(messages), source, chat, chat.add_generation_prompt)
         end_mark = secrets.token_hex(16)
@@ -72,10 +75,11 @@ class ChatTemplate:
             raise InvalidRequest("continue_final_message", "the chat template leaves out the text of the last message")
         return text[: text.rindex(end_mark)].replace(end_mark, "")
 
-    def _source(self, chat: Chat) -> str:
-        source = self._with_tools if chat.tools else self._default
-        if source is None:
-            raise InvalidRequest("messages", "this model has no chat template; send the prompt as text_input instead")
+    def _check_is_read(self, source: str, messages: list[Message], chat: Chat) -> None:
+        """Refuse what the template would leave out of the prompt without a word."""
+        for index, message in enumerate(messages):
+            if message.get("tool_calls") and not _reads(source, "tool_calls"):
+                raise InvalidRequest(f"messages[{index}].tool_calls", "this model's chat template takes no tool calls")
         for index, tool in enumerate(chat.tools or ()):
             if not isinstance(tool, dict):
                 raise InvalidRequest(f"tools[{index}]", "must be an object")
@@ -84,7 +88,6 @@ class ChatTemplate:
         for name in chat.template_kwargs:
             if name in self._reserved or not _reads(source, name):
                 raise InvalidRequest("chat_template_kwargs", f"{name[:64]!r} is not an option of this chat template")
-        return source
 
     def _shape(self, messages: list[Message]) -> list[Message]:
         """Text as a list of parts for the templates that can only loop over parts."""

@@ -137,6 +137,11 @@ class TestToolsAndOptions:
         text = refusal(template(tmp_path), Chat([USER], tools=[{"name": "now"}]))
         assert text == "tools: this model's chat template takes no tools"
 
+    def test_tool_calls_that_would_be_ignored_are_refused(self, tmp_path: Path) -> None:
+        messages = [USER, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now"}}]}]
+        text = refusal(template(tmp_path, "{{ messages[1].content }}"), Chat(messages))
+        assert text == "messages[1].tool_calls: this model's chat template takes no tool calls"
+
     def test_a_tool_is_an_object(self, tmp_path: Path) -> None:
         assert refusal(template(tmp_path, TOOLS), Chat([USER], tools=["now"])) == "tools[0]: must be an object"
 
