@@ -27,6 +27,7 @@ from .stream_table import EngineTable, TableFullError, table_path
 logger = logging.getLogger(__name__)
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 LAST_WORDS_S = 0.5
+NO_TOKEN = 2**31 - 1  # no vocabulary has it, so it is no text; stands for ids that do not fit into INT32
 
 
 class TritonPythonModel:
@@ -96,7 +97,7 @@ class Responder:
     def send(self, chunk: Chunk, is_last: bool) -> None:
         """Send a chunk as tensors, each with the batch dimension [1, ...]. A tensor costs, so empty ones stay out."""
         tensors = [
-            pb_utils.Tensor("output_ids", np.array([chunk.ids], np.int32)),
+            pb_utils.Tensor("output_ids", np.array([chunk.ids], np.int64).clip(-1, NO_TOKEN).astype(np.int32)),
             pb_utils.Tensor("stream_key", np.array([[*chunk.key, chunk.number]], np.uint64)),
         ]
         if chunk.context:

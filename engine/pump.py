@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -142,7 +143,7 @@ class Pump:
 
     def turn(self) -> None:
         """One round: take what the engine made, read what was acknowledged, send what may go, drop who is gone."""
-        for delta in self._adapter.take(ACK_POLL_S if self._blocked else IDLE_POLL_S):
+        for delta in self._adapter.take(ACK_POLL_S if self._blocked or self._ready else IDLE_POLL_S):
             self._collect(delta)
         for row in self._table.take_acked():
             self._acknowledge(self._streams[row])
@@ -209,8 +210,7 @@ class Pump:
         """Send what is pending, an empty chunk if that is nothing."""
         self._blocked.discard(stream.key.row)
         if stream.error:
-            stream.responder.fail(stream.error)
-            self._forget(stream)
+            self._fail(stream, stream.error)
             return
         stream.is_in_flight = stream.is_in_window = True
         self._window += 1
@@ -227,7 +227,12 @@ class Pump:
         except Exception:
             logger.exception("stream %d.%d: the chunk could not be sent", *stream.key)
             self._adapter.abort(engine_key(stream.key))
-            self._forget(stream)
+            self._fail(stream, "internal error in the engine stage")
+
+    def _fail(self, stream: Stream, message: str) -> None:
+        with suppress(Exception):  # the request may be gone, and nobody else may suffer from that
+            stream.responder.fail(message)
+        self._forget(stream)
 
     def _check(self, stream: Stream, now_s: float) -> None:
         """Notice who is gone, and let who waits long be noticed."""
@@ -268,9 +273,10 @@ class Pump:
 
     def _fail_all(self, message: str) -> None:
         for stream in list(self._streams.values()):
-            if not stream.is_closed:
-                stream.responder.fail(message)
-            self._forget(stream)
+            if stream.is_closed:
+                self._forget(stream)
+            else:
+                self._fail(stream, message)
 
     def _forget(self, stream: Stream) -> None:
         stream.is_closed = True

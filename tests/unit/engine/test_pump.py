@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.adapter import EngineDiedError, EngineRequest, RefusedError, TokenDelta
-from engine.pump import ACK_POLL_S, IDLE_POLL_S, Pump, engine_key
+from engine.pump import ACK_POLL_S, IDLE_POLL_S, LATE_S, WINDOW, Pump, engine_key
 from engine.stream_table import EngineTable, PostprocessTable, TableFullError
 
 from .fakes import Clock, FakeAdapter, FakeResponder
@@ -216,8 +216,48 @@ def test_chunk_that_cannot_be_sent_ends_that_stream_only(bench: Bench) -> None:
     responder.is_broken = True
     bench.make(key, 1)
     assert bench.adapter.aborted == [key]
+    assert responder.error == "internal error in the engine stage"
+    assert bench.table.live == 1
     bench.make(other_key, 5)
     assert sent(other) == [(1, [5], "")]
+
+
+def test_window_keeps_the_queue_short_but_first_and_last_chunks_pass(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, rows=WINDOW + 3)
+    streams = [bench.admit() for _ in range(WINDOW + 3)]
+    for key, responder in streams:
+        bench.make(key, 1)
+        assert sent(responder) == [(1, [1], "")]
+        bench.ack(responder)
+    for key, _ in streams:
+        bench.make(key, 2)
+    assert sum(len(responder.chunks) == 2 for _, responder in streams) == WINDOW
+    (late_key, late), (last_key, last) = streams[-1], streams[-2]
+    assert len(late.chunks) == 1
+    bench.make(last_key, 3, reason="length")
+    assert sent(last)[1:] == [(2, [2, 3], "length")]
+    bench.make(late_key, 3)
+    for _, responder in streams[:2]:
+        bench.ack(responder)
+    bench.ack(streams[2][1])
+    assert sent(late)[1:] == [(2, [2, 3], "")]
+
+
+def test_lost_chunks_take_no_place_in_the_window(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, rows=WINDOW + 1)
+    gone = [bench.admit() for _ in range(WINDOW)]
+    for key, responder in gone:
+        bench.make(key, 1)
+        bench.ack(responder)
+        bench.make(key, 2)
+    key, responder = bench.admit()
+    bench.make(key, 1)
+    bench.ack(responder)
+    bench.make(key, 2)
+    assert len(responder.chunks) == 1
+    bench.wait(LATE_S + 0.01)
+    bench.wait(0.0)
+    assert sent(responder)[1:] == [(2, [2], "")]
 
 
 def test_dead_engine_fails_every_stream_says_why_and_takes_no_more(bench: Bench) -> None:
