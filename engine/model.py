@@ -19,9 +19,10 @@ import triton_python_backend_utils as pb_utils
 from .adapter import EngineDiedError, RefusedError
 from .adapters import make_adapter
 from .process_check import is_alive
-from .pump import Chunk, Pump
+from .pump import Pump
 from .request_tensors import engine_request
 from .settings import parse_settings
+from .stream import Chunk
 from .stream_table import EngineTable, TableFullError, table_path
 
 logger = logging.getLogger(__name__)

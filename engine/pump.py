@@ -12,11 +12,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
 
 from .adapter import EngineAdapter, EngineDiedError, EngineRequest, TokenDelta
-from .stream_table import EngineTable, StreamKey
+from .stream import Chunk, Responder, Stream, engine_key, row_of
+from .stream_table import EngineTable
 
 logger = logging.getLogger(__name__)
 
@@ -25,47 +24,6 @@ IDLE_POLL_S = 0.05
 WINDOW = 8  # chunks on their way to postprocess; more would only queue there, in front of first and last chunks
 LATE_S = 0.1  # a chunk that is under way for longer is not in the queue but lost, and takes no place in the window
 FAR_END_POLL_S = 0.25
-
-
-class Chunk(NamedTuple):
-    """What goes to postprocess. `number` counts from 1; `context` is "" from the second chunk on."""
-
-    key: StreamKey
-    number: int
-    ids: list[int]
-    context: str
-    finish_reason: str
-
-
-class Responder(Protocol):
-    """The way back to one request. Each method but `send` with is_last=False ends the request."""
-
-    def send(self, chunk: Chunk, is_last: bool) -> None:
-        """Send a chunk."""
-
-    def fail(self, message: str) -> None:
-        """End the request with an error."""
-
-    def is_cancelled(self) -> bool:
-        """Whether the server has told this stage that the client is gone (it does for direct calls only)."""
-
-
-@dataclass(eq=False)
-class Stream:
-    """One request on its way through the engine."""
-
-    key: StreamKey
-    request_id: str
-    context: str
-    responder: Responder
-    pending: list[int] = field(default_factory=list)
-    finish_reason: str = ""
-    error: str = ""
-    is_in_flight: bool = False
-    is_in_window: bool = False
-    is_ready: bool = False
-    is_closed: bool = False  # the last chunk is out; only its acknowledgement is awaited
-    sent_at_s: float = 0.0
 
 
 class Pump:
@@ -284,13 +242,3 @@ class Pump:
         self._blocked.discard(stream.key.row)
         if self._streams.pop(stream.key.row, None):
             self._table.free(stream.key)
-
-
-def engine_key(key: StreamKey) -> int:
-    """The adapter's name for a stream: one integer."""
-    return key.generation << 32 | key.row
-
-
-def row_of(key: int) -> int:
-    """The stream's row in the table, from the adapter's name for it."""
-    return key & 0xFFFFFFFF

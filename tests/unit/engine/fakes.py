@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
-from engine.pump import Chunk
+from engine.stream import Chunk
 
 
 class Clock:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.adapter import EngineDiedError, EngineRequest, RefusedError, TokenDelta
-from engine.pump import ACK_POLL_S, IDLE_POLL_S, LATE_S, WINDOW, Pump, engine_key
+from engine.pump import ACK_POLL_S, IDLE_POLL_S, LATE_S, WINDOW, Pump
+from engine.stream import engine_key
 from engine.stream_table import EngineTable, PostprocessTable, TableFullError
 
 from .fakes import Clock, FakeAdapter, FakeResponder

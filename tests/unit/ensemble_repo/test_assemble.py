@@ -57,10 +57,8 @@ def test_every_config_parses_back_and_is_named_after_its_folder(repository: Path
 
 def test_ensemble_wires_every_tensor_from_one_producer_to_a_consumer(repository: Path) -> None:
     ensemble = parse(repository / "m" / "config.pbtxt")
-    stages = {
-        step.model_name: parse(repository / step.model_name / "config.pbtxt")
-        for step in ensemble.ensemble_scheduling.step
-    }
+    steps = ensemble.ensemble_scheduling.step
+    stages = {step.model_name: parse(repository / step.model_name / "config.pbtxt") for step in steps}
     produced = {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in ensemble.input}
     consumed = set()
     for step in steps:
