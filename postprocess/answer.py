@@ -61,7 +61,9 @@ class Answer:
         """
         if self.is_finished:
             return _NOTHING
-        text = self._search(self._without_end_id(ids, finish_reason), is_last=bool(finish_reason))
+        ids = self._without_end_id(ids, finish_reason)
+        too_early = max(self.context.min_tokens - self._num_decoded, 0) if self.context.stop else 0
+        text = self._decode(ids[:too_early]) + self._search(ids[too_early:], is_last=bool(finish_reason))
         reason = "stop" if self._matcher.is_stopped else finish_reason
         self.is_finished = bool(reason)
         return Delta(self._take(text), reason)
@@ -73,6 +75,11 @@ class Answer:
         if ids and ids[-1] in self.context.end_ids and finish_reason in ("", "stop"):
             self._end_id, ids = [ids[-1]], ids[:-1]
         return ids
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        """The text of ids among which no stop string counts yet."""
+        self._num_decoded += len(ids)
+        return self._detokenizer.feed(ids, skip_special=self.context.skip_special) if ids else ""
 
     def _search(self, ids: Sequence[int], *, is_last: bool) -> str:
         before = copy(self._detokenizer) if self.context.stop and len(ids) > 1 else None

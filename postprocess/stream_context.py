@@ -15,7 +15,8 @@ from typing import Any
 class StreamContext:
     """`stop` holds stop strings (an empty one means none), `end_ids` the ids that end an answer and are no text.
 
-    `is_stream` false asks for one answer at the end. `echo_text` or `echo_ids` is the prompt, to be repeated in front.
+    No stop string counts that begins within the first `min_tokens` ids. `is_stream` false asks for one answer at the
+    end. `echo_text` or `echo_ids` is the prompt, to be repeated in front.
     """
 
     stop: tuple[str, ...] = ()
@@ -23,6 +24,7 @@ class StreamContext:
     skip_special: bool = True
     is_stream: bool = True
     end_ids: frozenset[int] = frozenset()
+    min_tokens: int = 0
     num_input_tokens: int = 0
     echo_text: str = ""
     echo_ids: tuple[int, ...] = ()
@@ -42,6 +44,7 @@ class StreamContext:
             skip_special=fields["skip_special"],
             is_stream=fields["stream"],
             end_ids=frozenset(fields["end_ids"]),
+            min_tokens=fields["min_tokens"],
             num_input_tokens=fields["num_input_tokens"],
             echo_text=fields["echo_text"],
             echo_ids=tuple(fields["echo_ids"]),
@@ -82,6 +85,7 @@ _FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "skip_special": (_is_bool, "true or false"),
     "stream": (_is_bool, "true or false"),
     "end_ids": (_is_list_of(int), "a list of integers"),
+    "min_tokens": (_is_count, "an integer from 0 on"),
     "num_input_tokens": (_is_count, "an integer from 0 on"),
     "echo_text": (_is_text, "a string"),
     "echo_ids": (_is_list_of(int), "a list of integers"),

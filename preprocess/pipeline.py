@@ -98,27 +98,29 @@ class Pipeline:
         input_ids = draft.prompt.ids(encoded[0], self._tokenizer)
         check_prompt_length(draft.prompt.source, len(input_ids), self._model.max_model_len)
         output_len = resolve_output_len(draft.fields.max_tokens, len(input_ids), self._model.max_model_len)
+        min_tokens = resolve_min_tokens(draft.fields.min_tokens, output_len)
         first_bad = 1 + len(draft.stop_words)
         return Prepared(
             input_ids=input_ids,
             request_output_len=output_len,
-            min_tokens=resolve_min_tokens(draft.fields.min_tokens, output_len),
+            min_tokens=min_tokens,
             end_ids=draft.end_ids,
             stop_words=stop_sequences(draft.stop_words, encoded[1:first_bad], self._tokenizer),
             bad_words=bad_sequences(encoded[first_bad:]),
             stream=draft.is_stream,
-            stream_context=_context(draft, input_ids),
+            stream_context=_context(draft, input_ids, min_tokens),
             **draft.sampling,
         )
 
 
-def _context(draft: _Draft, input_ids: npt.NDArray[np.int32]) -> str:
+def _context(draft: _Draft, input_ids: npt.NDArray[np.int32], min_tokens: int) -> str:
     given_ids = draft.prompt.given_ids
     return stream_context(
         draft.fields,
         stop=draft.stop_words,
         is_stream=draft.is_stream,
         end_ids=draft.end_ids,
+        min_tokens=min_tokens,
         num_input_tokens=len(input_ids),
         echo_text=draft.prompt.text if draft.is_echo else "",
         echo_ids=given_ids.tolist() if draft.is_echo and given_ids is not None else None,

@@ -23,6 +23,7 @@ CONTEXTS = st.builds(
     include_stop=st.booleans(),
     skip_special=st.booleans(),
     end_ids=st.sampled_from([frozenset(), frozenset({IM_END})]),
+    min_tokens=st.sampled_from([0, 0, 3]),
     echo_text=st.sampled_from(["", "ab"]),
     echo_ids=st.sampled_from([(), (97, 0xC3)]),
 )
@@ -118,6 +119,13 @@ def test_without_streaming_all_text_comes_at_the_end() -> None:
 def test_without_streaming_a_stop_string_is_the_end() -> None:
     context = StreamContext(is_stream=False, stop=("b",))
     assert play([b"a", b"b", b"c"], context=context) == [Delta("", ""), Delta("a", "stop"), Delta("", "")]
+
+
+def test_stop_strings_do_not_count_before_min_tokens() -> None:
+    context = StreamContext(stop=("ab",), min_tokens=3)
+    assert whole(list(b"ababab"), context=context) == Delta("abab", "stop")
+    assert whole(list(b"abbbb"), context=context, finish_reason="length") == Delta("abbbb", "length")
+    assert joined(play(one_by_one("ababab"), context=context)) == "abab"
 
 
 def test_an_echo_is_not_searched_for_stop_strings() -> None:

@@ -105,6 +105,7 @@ def test_every_declared_field_is_honoured(
         "skip_special": False,
         "stream": False,
         "end_ids": [9, 7],
+        "min_tokens": 3,
         "num_input_tokens": len(ids),
         **echo,
     }

@@ -10,7 +10,9 @@ from preprocess.stream_context import is_echo, stream_context
 
 
 def test_defaults_are_written_out() -> None:
-    text = stream_context(RequestFields(), stop=["é\n"], is_stream=True, end_ids=(2, 257), num_input_tokens=3)
+    text = stream_context(
+        RequestFields(), stop=["é\n"], is_stream=True, end_ids=(2, 257), min_tokens=4, num_input_tokens=3
+    )
     assert text.isascii()
     assert json.loads(text) == {
         "stop": ["é\n"],
@@ -18,6 +20,7 @@ def test_defaults_are_written_out() -> None:
         "skip_special": True,
         "stream": True,
         "end_ids": [2, 257],
+        "min_tokens": 4,
         "num_input_tokens": 3,
         "echo_text": "",
         "echo_ids": [],
@@ -27,7 +30,7 @@ def test_defaults_are_written_out() -> None:
 def test_what_the_client_says_is_written_out() -> None:
     fields = RequestFields(include_stop_str_in_output=True, skip_special_tokens=False)
     text = stream_context(
-        fields, stop=[], is_stream=False, end_ids=(), num_input_tokens=1, echo_text="\x00", echo_ids=[4]
+        fields, stop=[], is_stream=False, end_ids=(), min_tokens=0, num_input_tokens=1, echo_text="\x00", echo_ids=[4]
     )
     context = json.loads(text)
     assert (context["include_stop"], context["skip_special"], context["stream"]) == (True, False, False)
