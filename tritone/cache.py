@@ -48,7 +48,9 @@ def artifact(name: str, build: Callable[[Path], None]) -> Path:
         return ready
     with _explained(name), _exclusive(name):
         _remove_leftovers(name)
-        return cached(name) or _build(name, build)
+        made = cached(name) or _build(name, build)
+        _remove_leftovers(name)  # again: the pip of a killed process may have gone on writing
+        return made
 
 
 def discard(name: str) -> None:

@@ -43,33 +43,42 @@ def download(wheel: Wheel, folder: Path, progress: Progress) -> Path:
         )
     requirement = folder / "requirement.txt"
     requirement.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
-    log = folder / "pip.log"
-    if _run_pip(["-r", str(requirement), "-d", str(folder)], log, wheel, progress) != 0:
-        raise ProvisionError(f"pip could not fetch {wheel}: {_reason(log.read_text(errors='replace'))}")
+    status, said = _run_pip(["-r", str(requirement), "-d", str(folder)], folder, wheel, progress)
+    if status != 0:
+        raise ProvisionError(f"pip could not fetch {wheel}: {_reason(said)}")
     progress(f"Fetching {wheel}", wheel.size, wheel.size)
     requirement.unlink()
-    log.unlink()
     return next(folder.glob("*.whl"))
 
 
-def _run_pip(arguments: list[str], log: Path, wheel: Wheel, progress: Progress) -> int:
+def _run_pip(arguments: list[str], folder: Path, wheel: Wheel, progress: Progress) -> tuple[int, str]:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--require-hashes"]
     command += ["--no-input", "--disable-pip-version-check", "--progress-bar=off", *arguments]
-    environment = {**os.environ, "TMPDIR": str(log.parent)}
-    with (
-        log.open("w") as output,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment) as pip,
-    ):
+    # The output goes through a pipe: in a file it would be lost when the disk is full.
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as pip:
         try:
-            while True:
-                progress(f"Fetching {wheel}", min(_bytes_in(log.parent), wheel.size * 99 // 100), wheel.size)
-                try:
-                    return pip.wait(_POLL_S)
-                except subprocess.TimeoutExpired:
-                    continue
+            return _watched(pip, folder, wheel, progress)
         except BaseException:
             pip.kill()
             raise
+
+
+def _watched(pip: subprocess.Popen[str], folder: Path, wheel: Wheel, progress: Progress) -> tuple[int, str]:
+    while True:
+        progress(f"Fetching {wheel}", min(_bytes_in(folder), wheel.size * 99 // 100), wheel.size)
+        try:
+            said, _ = pip.communicate(timeout=_POLL_S)
+        except subprocess.TimeoutExpired:
+            continue
+        return pip.returncode, said
 
 
 def _bytes_in(folder: Path) -> int:
@@ -83,17 +92,16 @@ def _bytes_in(folder: Path) -> int:
     return total
 
 
-def _reason(log: str) -> str:
+def _reason(output: str) -> str:
     """What pip says went wrong, with what to do about it."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("WARNING:", "[notice]"))]
-    errors = [line for line in said if line.startswith("ERROR:")]
-    last = (errors or said or ["(pip said nothing)"])[-1]
-    if "DO NOT MATCH THE HASHES" in log:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if "DO NOT MATCH THE HASHES" in output:
         got = next((line for line in lines if line.startswith("Got ")), "")
         return f"the package index offers another file than the one pinned by sha256 ({' '.join(got.split())})"
-    if "No space left on device" in log:
+    if "No space left on device" in output:
         return "the disk is full: free some space, or set TRITONE_CACHE to a folder on another disk"
-    if "Retrying (" in log:
+    said = [line for line in lines if not line.startswith(("WARNING:", "[notice]"))]
+    last = said[-1] if said else "(pip said nothing)"
+    if "Retrying (" in output:
         return f"{last} -- pip could not reach its package index: check the network and `pip config list`"
     return f"{last} -- pip took its settings from `pip config list`"

@@ -63,6 +63,7 @@ def test_another_file_of_that_version_is_refused(toy: Wheel, folder: Path, steps
             "ERROR: No matching distribution found for toy==1.0 -- pip took its settings from `pip config list`",
         ),
         ("ERROR: [Errno 28] No space left on device", "the disk is full: free some space, or set TRITONE_CACHE"),
+        ("ERROR: Exception:\nTraceback\nOSError: broken", "OSError: broken -- pip took"),
         ("Killed", "Killed -- pip took"),
         ("", "(pip said nothing)"),
     ],
