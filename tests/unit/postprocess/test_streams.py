@@ -1,0 +1,103 @@
+"""The state of live streams: keyed by stream, gone with the last chunk or with the row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.stream_table import EngineTable, StreamKey, table_path
+from postprocess import streams as streams_module
+from postprocess.streams import Reply, Streams
+
+from .streams import BYTE_LEVEL
+
+PID = 77
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[EngineTable]:
+    table = EngineTable(table_path(tmp_path, PID, "m_engine"), 4)
+    yield table
+    table.close()
+
+
+@pytest.fixture
+def streams(tmp_path: Path, engine: EngineTable, monkeypatch: pytest.MonkeyPatch) -> Streams:
+    monkeypatch.setattr(streams_module, "SWEEP_INTERVAL_S", 0.0)
+    return Streams(BYTE_LEVEL, tmp_path, PID, "m_engine")
+
+
+def context(**changes: Any) -> str:
+    fields = {"stop": [], "include_stop": False, "skip_special": True, "stream": True, "end_ids": [], "min_tokens": 0}
+    return json.dumps({**fields, "num_input_tokens": 3, "echo_text": "", "echo_ids": [], **changes})
+
+
+def feed(streams: Streams, key: StreamKey, data: bytes, reason: str = "", context: str = "") -> Reply | None:
+    return streams.feed(*key, context=context, ids=list(data), finish_reason=reason)
+
+
+def test_b12_state_is_keyed_by_stream_and_goes_with_its_last_chunk(streams: Streams, engine: EngineTable) -> None:
+    first = engine.open()
+    assert feed(streams, first, b"abc", context=context()) == Reply("abc", "", 3, 3)
+    assert feed(streams, first, b"def", "length") == Reply("def", "length", 3, 6)
+    assert len(streams) == 0
+    engine.free(first)
+    second = [engine.open() for _ in range(4)][-1]
+    assert second.row == first.row
+    assert feed(streams, second, b"xyz", "length", context()) == Reply("xyz", "length", 3, 3)
+    assert len(streams) == 0
+
+
+def test_cancelled_stream_is_swept_when_its_row_is_gone(streams: Streams, engine: EngineTable) -> None:
+    gone, live = engine.open(), engine.open()
+    feed(streams, gone, b"abc", context=context())
+    feed(streams, live, b"abc", context=context())
+    streams.sweep()
+    assert len(streams) == 2
+    engine.free(gone)
+    streams.sweep()
+    assert len(streams) == 1
+    assert feed(streams, live, b"d", "length") == Reply("d", "length", 3, 4)
+
+
+def test_complete_stop_string_tells_the_engine(streams: Streams, engine: EngineTable) -> None:
+    key = engine.open()
+    assert feed(streams, key, b"ab", context=context(stop=["bc"])) == Reply("a", "", 3, 2)
+    assert not engine.is_stopped(key)
+    assert feed(streams, key, b"cd") == Reply("", "stop", 3, 3)
+    assert engine.is_stopped(key)
+    assert feed(streams, key, b"zz", "stop") is None
+    assert len(streams) == 0
+
+
+def test_chunk_is_acknowledged(streams: Streams, engine: EngineTable) -> None:
+    key = engine.open()
+    feed(streams, key, b"a", context=context())
+    number = engine.send(key)
+    assert engine.take_acked() == []
+    streams.acknowledge(*key, number)
+    assert engine.take_acked() == [key.row]
+
+
+def test_chunk_of_an_unknown_stream_is_an_error(streams: Streams) -> None:
+    with pytest.raises(KeyError):
+        feed(streams, StreamKey(0, 9), b"a")
+
+
+def test_context_that_is_none_is_an_error_and_leaves_nothing(streams: Streams, engine: EngineTable) -> None:
+    with pytest.raises(ValueError, match="stream_context"):
+        feed(streams, engine.open(), b"a", context="[]")
+    assert len(streams) == 0
+
+
+def test_b11_unknown_ids_are_logged_once(
+    streams: Streams, engine: EngineTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = engine.open()
+    assert streams.feed(*key, context=context(), ids=[97, 300, 98], finish_reason="") == Reply("ab", "", 3, 3)
+    streams.feed(*key, context="", ids=[-1, 2**31 - 1], finish_reason="")
+    assert len(caplog.records) == 1
