@@ -119,9 +119,7 @@ class ChatTemplate:
         """Whether the template writes out a list of text parts, but not a plain string."""
         if _PROBE in self._render_probe(source, _PROBE):
             return False
-        text = self._render_probe(source, [{"type": "text", "text": _PROBE}])
-        is_printed_list = re.search(f"['\"]{_PROBE}['\"]", text) is not None
-        return _PROBE in text and not is_printed_list
+        return _PROBE in self._render_probe(source, [{"type": "text", "text": _PROBE}])
 
     def _render_probe(self, source: str, content: Any) -> str:
         """One user message rendered; empty if the template wants more than that."""

@@ -105,7 +105,8 @@ class Pipeline:
             request_output_len=output_len,
             min_tokens=min_tokens,
             end_ids=draft.end_ids,
-            stop_words=stop_sequences(draft.stop_words, encoded[1:first_bad], self._tokenizer),
+            # An engine that took the hint would stop before min_tokens.
+            stop_words=[] if min_tokens else stop_sequences(draft.stop_words, encoded[1:first_bad], self._tokenizer),
             bad_words=bad_sequences(encoded[first_bad:]),
             stream=draft.is_stream,
             stream_context=_context(draft, input_ids, min_tokens),

@@ -84,7 +84,7 @@ def test_every_declared_field_is_honoured(
         request_output_len=20,
         min_tokens=3,
         end_ids=(9, 7),
-        stop_words=[(97, 98)],
+        stop_words=[],
         bad_words=[(120,)],
         temperature=0.5,
         top_k=40,
@@ -142,6 +142,14 @@ def test_end_tokens_of_generation_config_are_all_used(tmp_path: Path) -> None:
 def test_nvidia_clients_send_an_empty_word_for_none(byte_level: Pipeline, word: Any) -> None:
     answer = prepared(byte_level, request(text_input="Hi", stop_words=word, bad_words=word))
     assert (answer.stop_words, answer.bad_words, context(answer)["stop"]) == ([], [], [])
+
+
+def test_stop_words_are_hints_to_the_engine_unless_it_must_go_on(byte_level: Pipeline) -> None:
+    stop: dict[str, Any] = {"stop_words": ["ab", "c"], "bad_words": ["x"]}
+    answer = prepared(byte_level, request(text_input="Hi", **stop))
+    assert (answer.stop_words, answer.bad_words) == ([(97, 98), (99,)], [(120,)])
+    held = prepared(byte_level, request(text_input="Hi", min_tokens=1, **stop))
+    assert (held.stop_words, context(held)["stop"]) == ([], ["ab", "c"])
 
 
 def test_a_text_and_its_chat_count_the_ids_really_sent(with_bos: Pipeline) -> None:
