@@ -28,6 +28,8 @@ _ACCEPTED = (
     "accepted are a .gguf file, an OpenVINO folder (openvino_model.xml), or a Hugging Face folder "
     "(config.json and .safetensors files)"
 )
+# Newer versions need a newer protobuf than tritonclient allows.
+_SENTENCEPIECE_ADVICE = " (tokenizer.model is read with `pip install sentencepiece==0.2.0`)"
 _COPIED = ("config.json", "generation_config.json", "chat_template.jinja", "chat_template.json")
 
 
@@ -114,7 +116,9 @@ def _convert_tokenizer(folder: Path, made: Path) -> None:
     try:
         AutoTokenizer.from_pretrained(folder, local_files_only=True).save_pretrained(made)
     except Exception as error:  # whatever a tokenizer's own code raises
-        raise ModelError(f"{folder} has no tokenizer.json and transformers could not make one: {error}") from error
+        advice = _SENTENCEPIECE_ADVICE if (folder / "tokenizer.model").is_file() else ""
+        message = f"{folder} has no tokenizer.json and transformers could not make one: {error}{advice}"
+        raise ModelError(message) from error
     if not (made / "tokenizer.json").is_file():
         raise ModelError(f"{folder} has no tokenizer.json and its tokenizer cannot be written as one")
     for name in _COPIED:

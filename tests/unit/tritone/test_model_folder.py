@@ -145,7 +145,14 @@ def test_older_tokenizer_files_are_converted_into_the_cache(cache: Path, tmp_pat
     ("files", "complaint"),
     [
         ({}, r"has no tokenizer\.json, nor files to make one from; it has only config\.json"),
-        ({"tokenizer_config.json": "{"}, r"has no tokenizer\.json and transformers could not make one"),
+        (
+            {"tokenizer_config.json": "{"},
+            r"has no tokenizer\.json and transformers could not make one: Expecting property name",
+        ),
+        (
+            {"tokenizer.model": ""},
+            r"could not make one: .* \(tokenizer\.model is read with `pip install sentencepiece==",
+        ),
     ],
 )
 def test_folder_without_a_usable_tokenizer_is_refused(
