@@ -4,6 +4,8 @@ Runs in the engine stage. A request's script is its own prompt: the ids come bac
 no end token (`ignore_eos`) the prompt is repeated up to `max_tokens`. Tests that need more (faults, ids that no
 prompt can hold) name a file of scripts. All running sequences make a token in the same step, as in a real engine that
 batches in flight; a step that is late is made up for, so that the rate is the set one.
+
+Benchmarks that ask how long a token is under way name a `trace_file`, for which see token_trace.py.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ import random
 import threading
 import time
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
+from .token_trace import TokenTrace
 
 
 @dataclass
@@ -38,7 +41,6 @@ class Sequence:
     made: int = 0
     step: int = 0
     ready_at_s: float = 0.0
-    ids: list[int] = field(default_factory=list)
 
 
 class ScriptedAdapter:
@@ -56,6 +58,7 @@ class ScriptedAdapter:
         jitter: float = 0.0,
         seed: int = 0,
         script_file: str = "",
+        trace_file: str = "",
     ) -> None:
         self._rate = tokens_per_second
         self._max_num_seqs = max_num_seqs
@@ -63,6 +66,8 @@ class ScriptedAdapter:
         self._jitter = jitter
         self._random = random.Random(seed)
         self._script_file = script_file
+        self._trace_file = trace_file
+        self._trace: TokenTrace | None = None
         self._scripts: dict[tuple[int, ...], Script] = {}
         self._changed = threading.Condition()
         self._running: OrderedDict[int, Sequence] = OrderedDict()
@@ -72,6 +77,8 @@ class ScriptedAdapter:
 
     def start(self) -> None:
         self._started_at_s = time.monotonic()
+        if self._trace_file:
+            self._trace = TokenTrace(self._trace_file)
         if self._script_file:
             entries = json.loads(Path(self._script_file).read_text("utf-8"))
             self._scripts = {tuple(entry.pop("prompt_ids")): Script(**entry) for entry in entries}
@@ -108,6 +115,9 @@ class ScriptedAdapter:
         with self._changed:
             self._running.clear()
             self._waiting.clear()
+            if self._trace:
+                self._trace.close()
+                self._trace = None
 
     def _fill_slots(self) -> None:
         while self._waiting and len(self._running) < self._max_num_seqs:
@@ -141,7 +151,10 @@ class ScriptedAdapter:
             if delta.finish_reason:
                 del self._running[delta.key]
         self._fill_slots()
-        return [delta for delta in deltas if delta.ids or delta.finish_reason]
+        handed_over = [delta for delta in deltas if delta.ids or delta.finish_reason]
+        if self._trace and handed_over:
+            self._trace.write(handed_over)
+        return handed_over
 
     def _advance(self, sequence: Sequence, steps: int) -> TokenDelta:
         """Up to `steps` steps of one sequence."""

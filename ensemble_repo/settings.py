@@ -85,6 +85,7 @@ ADAPTERS = {
         Setting("jitter", float, 0.0, "probability that a sequence misses a step", 0, 0.99),
         Setting("seed", int, 0, "seed of the jitter"),
         Setting("script_file", str, "", "JSON file of scripts by prompt; without one a prompt is its own script"),
+        Setting("trace_file", str, "", "where to note the time of every token, for benchmarks"),
     ),
 }
 
