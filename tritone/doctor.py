@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Literal
 from tritone.cache import cache_dir
 from tritone.errors import TritoneError
 from tritone.perf_analyzer import installed_perf_analyzer
+from tritone.ports import PortError, check_ports
 from tritone.python_runtime import (
     check_platform,
     glibc_version,
@@ -26,7 +26,7 @@ from tritone.tritonserver import cached_tritonserver, tritonserver_on_path
 
 Status = Literal["ok", "warn", "fail"]
 
-PORTS = (8000, 8001, 8002)
+PORTS = {"HTTP port": 8000, "gRPC port": 8001, "metrics port": 8002}
 
 _NEEDED_BYTES = 1_000_000_000  # wheels and what is unpacked from them, with room for one more model
 _NVIDIA_SMI_TIMEOUT_S = 10
@@ -45,17 +45,6 @@ class Finding:
 def diagnose() -> list[Finding]:
     """Look at everything Tritone depends on. Never raises for what it finds; never fetches anything."""
     return [_examined(name, look) for name, look in _CHECKS.items()]
-
-
-def is_port_free(port: int) -> bool:
-    """Whether a server could listen on this TCP port of all addresses now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-    return True
 
 
 _Verdict = tuple[Status, str, str]
@@ -152,10 +141,15 @@ def _disk() -> _Verdict:
 
 
 def _ports() -> _Verdict:
-    taken = [str(port) for port in PORTS if not is_port_free(port)]
-    if not taken:
-        return "ok", "8000, 8001, 8002 free", ""
-    return "warn", f"in use: {', '.join(taken)}", "stop what uses them, or give `tritone serve` other ports"
+    problems = []
+    for option, port in PORTS.items():
+        try:
+            check_ports("0.0.0.0", {option: port})
+        except PortError as error:
+            problems.append(str(error))
+    if problems:
+        return "warn", "; ".join(problems), ""
+    return "ok", f"{', '.join(map(str, PORTS.values()))} free", ""
 
 
 def _version_of(distribution: str) -> str | None:

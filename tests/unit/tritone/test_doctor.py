@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ from tritone import doctor
 from tritone.doctor import Finding, diagnose
 from tritone.errors import ProvisionError
 from tritone.perf_analyzer import PerfAnalyzer
+from tritone.ports import PortError
 from tritone.tritonserver import TritonInstall
 
 Script = Callable[[str, str], Path]
@@ -33,7 +34,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     }
     for name, value in found.items():
         monkeypatch.setattr(doctor, name, lambda value=value: value)
-    monkeypatch.setattr(doctor, "is_port_free", lambda port: True)
+    monkeypatch.setattr(doctor, "check_ports", lambda host, ports: None)
     monkeypatch.setattr(metadata, "version", {"numpy": "1.26.4", "openvino-genai": "2026.4"}.__getitem__)
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10**10))
@@ -71,6 +72,12 @@ def test_a_machine_with_everything_passes_and_nothing_is_made(script: Script, ca
     assert not cache.exists()
 
 
+def _refuse_8001(host: str, ports: Mapping[str, int]) -> None:
+    for option, port in ports.items():
+        if port == 8001:
+            raise PortError(f"{option} {port} is in use")
+
+
 @pytest.mark.parametrize(
     ("replaced", "value", "expected"),
     [
@@ -100,9 +107,9 @@ def test_a_machine_with_everything_passes_and_nothing_is_made(script: Script, ca
             Finding("perf_analyzer", "warn", "none that starts", "only benchmarks need it; the first one fetches it"),
         ),
         (
-            "is_port_free",
-            lambda port: port != 8001,
-            Finding("ports", "warn", "in use: 8001", "stop what uses them, or give `tritone serve` other ports"),
+            "check_ports",
+            _refuse_8001,
+            Finding("ports", "warn", "gRPC port 8001 is in use"),
         ),
     ],
 )
