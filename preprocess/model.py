@@ -35,13 +35,15 @@ class TritonPythonModel:
         self._pipeline = Pipeline(PreprocessSettings(tokenizer_dir=Path(__file__).parent / "tokenizer", **values))
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """One response a request, in order."""
+        """One response a request, in order. A batch that fails as a whole is tried one by one."""
         try:
             prepared = self._pipeline.prepare([read_request(request) for request in requests])
+            return [to_response(result) for result in prepared]
         except Exception:
-            logger.exception("a batch of requests could not be prepared")
-            return [to_error("internal error in the preprocess stage", pb_utils.TritonError.INTERNAL) for _ in requests]
-        return [to_response(result) for result in prepared]
+            if len(requests) > 1:
+                return [response for request in requests for response in self.execute([request])]
+            logger.exception("a request could not be prepared")
+            return [to_error("internal error in the preprocess stage", pb_utils.TritonError.INTERNAL)]
 
 
 def read_request(request: Any) -> Request:

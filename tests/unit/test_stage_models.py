@@ -97,12 +97,14 @@ def test_preprocess_refuses_an_unknown_parameter(repository: Path) -> None:
     assert "max_token: is neither an input nor a known parameter" in response.error().message()
 
 
-def test_preprocess_failure_of_its_own_has_a_fixed_text(repository: Path) -> None:
+def test_preprocess_failure_of_its_own_has_a_fixed_text_and_spares_the_batch(repository: Path) -> None:
     model = start(repository, "preprocess")
-    model._pipeline = None
-    (response,) = model.execute([InferenceRequest(text_input=text("secret"))])
-    assert response.error().code() == TritonError.INTERNAL
-    assert response.error().message() == "internal error in the preprocess stage"
+    broken = InferenceRequest(parameters="not JSON", text_input=text("secret"))
+    good = InferenceRequest(text_input=text("hi"))
+    first, second = model.execute([broken, good])
+    assert first.error().code() == TritonError.INTERNAL
+    assert first.error().message() == "internal error in the preprocess stage"
+    assert second.values()["input_ids"] == [104, 105]
 
 
 def test_engine_ids_that_fit_no_int32_become_one_that_no_vocabulary_has(engine: Any) -> None:
