@@ -1,0 +1,99 @@
+"""`tritone ask` and `tritone chat`: talk to a served model in the terminal. Runs in our process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from tritone.model_client import ModelClient
+
+INTERRUPTED = 130
+
+
+@dataclass
+class Conversation:
+    """What was said so far, and how the next answer is to be made."""
+
+    client: ModelClient
+    model: str
+    system: str | None
+    parameters: dict[str, Any]
+    messages: list[dict[str, str]] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget everything but the system message."""
+        self.messages = [{"role": "system", "content": self.system}] if self.system else []
+
+    def say(self, text: str) -> bool:
+        """Say `text` and print the answer; False when it was cancelled with Ctrl-C. Raises ChatError."""
+        asked = [*self.messages, {"role": "user", "content": text}]
+        parts: list[str] = []
+        is_whole = True
+        with closing(self.client.answer(self.model, asked, **self.parameters)) as answer:
+            try:
+                for part in answer:
+                    parts.append(part)
+                    click.echo(printable(part), nl=False)
+            except KeyboardInterrupt:
+                is_whole = False
+        click.echo()
+        if parts:
+            self.messages = [*asked, {"role": "assistant", "content": "".join(parts)}]
+        return is_whole
+
+
+def ask_once(question: str, **options: Any) -> int:
+    """Print the answer to one question; returns the exit status."""
+    with suppress(KeyboardInterrupt):
+        return 0 if start(**options).say(question) else INTERRUPTED
+    return INTERRUPTED
+
+
+def chat_until_done(**options: Any) -> None:
+    """Answer line after line until /exit or the end of the input."""
+    conversation = start(**options)
+    click.echo(f"{conversation.model}: /clear begins anew, /exit ends, Ctrl-C cancels an answer", err=True)
+    for line in typed_lines():
+        if line == "/exit":
+            return
+        if line == "/clear":
+            conversation.clear()
+        elif line:
+            conversation.say(line)
+
+
+def start(
+    url: str, model: str | None, system: str | None, max_tokens: int | None, temperature: float | None
+) -> Conversation:
+    """A new conversation. Raises ChatError if the server does not answer."""
+    client = ModelClient(url)
+    parameters = {"max_tokens": max_tokens, "temperature": temperature}
+    conversation = Conversation(client, model or client.only_model(), system, parameters)
+    conversation.clear()
+    return conversation
+
+
+def typed_lines() -> Iterator[str]:
+    """What the user types, without blanks around it; Ctrl-C drops the line."""
+    is_terminal = sys.stdin.isatty()
+    if is_terminal:
+        with suppress(ImportError):
+            import readline  # noqa: F401  # gives input() its line editing
+
+    while True:
+        try:
+            yield input("> " if is_terminal else "").strip()
+        except KeyboardInterrupt:
+            click.echo()
+        except EOFError:
+            return
+
+
+def printable(text: str) -> str:
+    """`text` without the control characters that could steer the terminal."""
+    return "".join(c for c in text if c.isprintable() or c in "\n\t")

@@ -1,0 +1,39 @@
+"""The command line of tritonserver. Runs in the launcher's process."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from tritone.config import Config
+from tritone.run_dir import RunDir
+from tritone.tritonserver import TritonInstall
+
+SHM_BYTES = 4 << 20  # what each stage starts with for its tensors; the region grows when they need more
+
+
+def server_command(install: TritonInstall, run: RunDir, config: Config, is_gpu_host: bool) -> list[str]:
+    """The program and its arguments, to serve the repository of the run folder."""
+    return [
+        str(install.binary),
+        f"--model-repository={run.repository}",
+        f"--backend-directory={install.backends_dir}",
+        f"--http-address={config.host}",
+        f"--grpc-address={config.host}",
+        f"--metrics-address={config.host}",
+        f"--http-port={config.http_port}",
+        f"--grpc-port={config.grpc_port}",
+        f"--metrics-port={config.metrics_port}",
+        f"--allow-gpu-metrics={str(is_gpu_host).lower()}",
+        f"--backend-config=python,shm-region-prefix-name={run.shm_prefix}",
+        f"--backend-config=python,shm-default-byte-size={SHM_BYTES}",
+        "--model-control-mode=none",
+        "--disable-auto-complete-config",  # our configs are complete, and to complete them each stage is started twice
+        "--exit-on-error=false",  # so that it can be asked which model did not load, and why
+        f"--exit-timeout-secs={math.ceil(config.drain_timeout)}",
+    ]
+
+
+def has_gpu() -> bool:
+    """Whether this machine shows an NVIDIA GPU; /dev/dxg is Windows' for its Linux guests."""
+    return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()

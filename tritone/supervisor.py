@@ -1,0 +1,112 @@
+"""Keeps a server running: starts it, watches it and its stages, and starts it again when one of them has died.
+
+Runs in the launcher's main thread. Triton does not start a dead stage again, and goes on to call itself ready while
+requests hang; so the death of a stage is made the end of the server, which frees its clients with an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from tritone.config import Config
+from tritone.loading import wait_until_ready
+from tritone.ports import reachable
+from tritone.restart_policy import MOST_RESTARTS, WINDOW_S, RestartPolicy
+from tritone.run_dir import RunDir
+from tritone.server_process import ServerError, ServerProcess
+from tritone.server_state import ServerAddress
+from tritone.stop_signals import StopSignals
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 0.1
+LAST_WORDS_S = 0.3  # what the other stages have to get their last answers out when one has died
+IDLE_S = 5.0  # connections that are open do not hold up the end when nothing was streamed for so long
+KILL_MARGIN_S = 5.0  # what the server may take beyond its own drain timeout
+
+
+class Supervisor:
+    """One server after the other, until told to stop.
+
+    `launch` starts one; `on_ready` is called for each that is ready, with whether it is the first.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunDir,
+        stop: StopSignals,
+        launch: Callable[[], ServerProcess],
+        on_ready: Callable[[bool], None],
+    ) -> None:
+        self._config = config
+        self._address = ServerAddress(reachable(config.host), config.http_port)
+        self._run = run
+        self._stop = stop
+        self._launch = launch
+        self._on_ready = on_ready
+        self._policy = RestartPolicy()
+        self._was_ready = False
+
+    def serve(self) -> bool:
+        """Serve until told to stop; whether every stream could end by itself.
+
+        Raises ServerError when the first server does not become ready, or servers die too often.
+        """
+        while True:
+            started_s = time.monotonic()
+            server = self._launch()
+            try:
+                death = self._live(server)
+                if not death:
+                    return self._drain(server)
+            finally:
+                server.kill()
+                self._run.clear_server()
+            self._wait_for_restart(started_s, death)
+            if self._stop.is_requested:
+                return True
+
+    def _live(self, server: ServerProcess) -> str:
+        """What has died, or why the server does not become ready; "" when told to stop."""
+        if problem := wait_until_ready(server, self._address, self._stop, self._config.ready_timeout):
+            return problem
+        if not self._stop.is_requested:
+            self._on_ready(not self._was_ready)
+            self._was_ready = True
+        while not self._stop.wait(POLL_S):
+            if death := server.death():
+                server.terminate()
+                time.sleep(LAST_WORDS_S)
+                return death
+        return ""
+
+    def _wait_for_restart(self, started_s: float, death: str) -> None:
+        if not self._was_ready:
+            raise ServerError(death)
+        delay_s = self._policy.delay_s(started_s, time.monotonic())
+        if delay_s is None:
+            raise ServerError(f"{death}; not started again after {MOST_RESTARTS} restarts within {WINDOW_S:.0f} s")
+        logger.error("%s: the server was stopped and is started again in %g s", death, delay_s)
+        self._stop.wait(delay_s)
+
+    def _drain(self, server: ServerProcess) -> bool:
+        """Let the streams end; whether they all have."""
+        drain_timeout_s = self._config.drain_timeout
+        logger.info("stopping; open streams have %g s to end, a second signal cuts them off", drain_timeout_s)
+        server.terminate()
+        deadline_s = time.monotonic() + drain_timeout_s + KILL_MARGIN_S
+        streaming_s = time.monotonic()  # when a stream was last seen
+        while not (server.has_ended() or self._stop.is_forced):
+            time.sleep(POLL_S)
+            now_s = time.monotonic()
+            if self._run.live_streams():
+                streaming_s = now_s
+            if now_s - streaming_s > IDLE_S or now_s > deadline_s:
+                break
+        cut_off = self._run.live_streams()
+        if cut_off:
+            logger.warning("%d open streams were cut off", cut_off)
+        return not cut_off
