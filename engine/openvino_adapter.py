@@ -29,7 +29,7 @@ FINISH_REASONS = {
 class OpenVinoAdapter:
     """Runs a GGUF file or an OpenVINO IR folder on `device`.
 
-    `kv_cache_gib` is the size of the paged KV cache; `max_num_batched_tokens` bounds the tokens of one step.
+    `kv_cache_gib` is the size of the paged KV cache, `kv_cache_dtype` f16, f32 or u8; `max_num_batched_tokens` bounds the tokens of one step.
     """
 
     def __init__(
@@ -38,12 +38,14 @@ class OpenVinoAdapter:
         model_path: str,
         max_num_seqs: int,
         kv_cache_gib: int,
+        kv_cache_dtype: str,
         max_num_batched_tokens: int,
         enable_prefix_caching: bool,
         device: str,
     ) -> None:
         self._model_path = model_path
         self._device = device
+        self._properties = {"KV_CACHE_PRECISION": kv_cache_dtype}
         scheduler = openvino_genai.SchedulerConfig()
         scheduler.cache_size = kv_cache_gib
         scheduler.max_num_seqs = max_num_seqs
@@ -60,7 +62,9 @@ class OpenVinoAdapter:
         self._thread = threading.Thread(target=self._run, name="openvino", daemon=True)
 
     def start(self) -> None:
-        self._pipeline = openvino_genai.ContinuousBatchingPipeline(self._model_path, self._scheduler, self._device)
+        self._pipeline = openvino_genai.ContinuousBatchingPipeline(
+            self._model_path, self._scheduler, self._device, self._properties
+        )
         self._thread.start()
 
     def submit(self, request: EngineRequest) -> None:

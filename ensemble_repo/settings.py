@@ -74,6 +74,13 @@ ADAPTERS = {
         Setting("model_path", str, REQUIRED, "a GGUF file or an OpenVINO folder"),
         _MAX_NUM_SEQS,
         Setting("kv_cache_gib", int, 1, "size of the KV cache in GiB", 1, 2**20),
+        Setting(
+            "kv_cache_dtype",
+            str,
+            "f16",
+            "type of the KV cache; u8 halves its size and changes answers",
+            choices=("f16", "f32", "u8"),
+        ),
         Setting("max_num_batched_tokens", int, 2048, "most tokens in one step", 1, 2**31 - 1),
         Setting("enable_prefix_caching", bool, True, "share the KV cache of equal prompt beginnings"),
         Setting("device", str, "CPU", "the OpenVINO device"),
