@@ -29,7 +29,8 @@ FINISH_REASONS = {
 class OpenVinoAdapter:
     """Runs a GGUF file or an OpenVINO IR folder on `device`.
 
-    `kv_cache_gib` is the size of the paged KV cache, `kv_cache_dtype` f16, f32 or u8; `max_num_batched_tokens` bounds the tokens of one step.
+    `kv_cache_gib` is the size of the paged KV cache, `kv_cache_dtype` f16, f32 or u8; `max_num_batched_tokens` bounds
+    the tokens of one step.
     """
 
     def __init__(
