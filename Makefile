@@ -29,6 +29,7 @@ lint: venv-dev ## Check style, format and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy -p scripts
 
 format: venv-dev ## Put the code into the one format, and fix what can be fixed
 	$(BIN)/ruff check --fix

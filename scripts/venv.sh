@@ -1,26 +1,28 @@
 #!/bin/sh
 # Makes .venv, or leaves it alone when it is ready: scripts/venv.sh serve|dev (dev adds what tests and checks need).
-# Ready is what .venv/ready-* says. It is written last, so that an interrupted installation is begun again, and it
-# holds what the installation was made from, so that only a change there (or of the folder's place) makes another.
+# Ready is what .venv/ready-* says: written last, so that an interrupted installation is begun again, and holding what
+# it was made from, so that nothing is done until that changes.
 set -eu
 cd "$(dirname "$0")/.."
 wanted=$1
 
+# Of two at once, the second finds the work done (macOS has no flock).
 exec 9< pyproject.toml
-flock 9 # of two at once, the second finds the work done
+! command -v flock > /dev/null || flock 9
 
-made_from=$(cksum pyproject.toml scripts/venv.sh; echo "$PWD ${PYTHON:-}")
-is_ready() { [ -f ".venv/ready-$1" ] && [ "$(cat ".venv/ready-$1")" = "$made_from" ]; }
-if is_ready dev || is_ready "$wanted"; then
-    .venv/bin/python -c '' 2> /dev/null && exit
-fi
+made_from=$(cksum pyproject.toml; echo "$PWD ${PYTHON:-}")
+is_ready() { [ "$(cat ".venv/ready-$1" 2> /dev/null)" = "$made_from" ]; }
+runs() { .venv/bin/python -c '' 2> /dev/null; }
+if { is_ready dev || is_ready "$wanted"; } && runs; then exit; fi
 
 python=$(scripts/find_python.sh)
 echo "Preparing .venv with $python" >&2
-# Only a finished installation of the same Python may be built upon.
-if ! ls .venv/ready-* > /dev/null 2>&1 || [ "$(.venv/bin/python -VV 2>&1)" != "$("$python" -VV)" ]; then
+made_with="$PWD $("$python" -VV)"
+# Only a finished installation, of the same Python and in the same place, may be built upon.
+if ! ls .venv/ready-* > /dev/null 2>&1 || ! runs || [ "$(cat .venv/made-with)" != "$made_with" ]; then
     rm -rf .venv
     "$python" -m venv .venv
+    echo "$made_with" > .venv/made-with
 fi
 rm -f .venv/ready-*
 
