@@ -1,9 +1,9 @@
 """The scripted engine: plays token scripts at a set rate. For tests, and for measuring everything around an engine.
 
-Runs in the engine stage. A request's script is its own prompt: the ids come back one a step, then the end token; with
-no end token (`ignore_eos`) the prompt is repeated up to `max_tokens`. Tests that need more (faults, ids that no
-prompt can hold) name a file of scripts. All running sequences make a token in the same step, as in a real engine that
-batches in flight; a step that is late is made up for, so that the rate is the set one.
+Runs in the engine stage. A request's script is its own prompt: the ids come back one a step, then the end token; they
+are repeated up to `max_tokens` while nothing ends them. Tests that need more (faults, ids that no prompt can hold) name
+a file of scripts. All running sequences make a token in the same step, as in a real engine that batches in flight; a
+step that is late is made up for, so that the rate is the set one.
 
 Benchmarks that ask how long a token is under way name a `trace_file`, for which see token_trace.py.
 """
@@ -41,6 +41,11 @@ class Sequence:
     made: int = 0
     step: int = 0
     ready_at_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        request = self.request
+        self.cycle = request.prompt_ids + request.end_ids[:1]
+        self.ends = {*request.end_ids, *(stop[0] for stop in request.stop_sequences if len(stop) == 1)}
 
 
 class ScriptedAdapter:
@@ -158,21 +163,13 @@ class ScriptedAdapter:
 
     def _advance(self, sequence: Sequence, steps: int) -> TokenDelta:
         """Up to `steps` steps of one sequence."""
-        request = sequence.request
         if sequence.script:
             return self._advance_script(sequence, sequence.script, steps)
-        prompt, made = request.prompt_ids, sequence.made
-        end = max(len(prompt) + 1, request.min_tokens) if request.end_ids else request.max_tokens + 1
-        count = min(steps, request.max_tokens - made, end - made)
-        ids = [prompt[(made + step) % len(prompt)] for step in range(count)]
-        sequence.made += count
-        if sequence.made == end:
-            ids[-1] = request.end_ids[0]
-            return TokenDelta(request.key, tuple(ids), "stop")
-        return TokenDelta(request.key, tuple(ids), "length" if sequence.made == request.max_tokens else "")
+        cycle, made = sequence.cycle, sequence.made
+        count = min(steps, sequence.request.max_tokens - made)
+        return self._cut(sequence, [cycle[(made + step) % len(cycle)] for step in range(count)])
 
     def _advance_script(self, sequence: Sequence, script: Script, steps: int) -> TokenDelta:
-        request = sequence.request
         ids: list[int] = []
         for _ in range(steps):
             if script.fault and sequence.step == script.fault_step:
@@ -180,14 +177,20 @@ class ScriptedAdapter:
             if sequence.step < len(script.steps):
                 ids += script.steps[sequence.step]
                 sequence.step += 1
-        made, sequence.made = sequence.made, sequence.made + len(ids)
-        ends = [place for place, token in enumerate(ids) if token in request.end_ids]
-        if ends and made + ends[0] < request.max_tokens:
-            return TokenDelta(request.key, tuple(ids[: ends[0] + 1]), "stop")
-        if sequence.made >= request.max_tokens:
-            return TokenDelta(request.key, tuple(ids[: request.max_tokens - made]), "length")
-        reason = "stop" if sequence.step == len(script.steps) and not script.fault else ""
-        return TokenDelta(request.key, tuple(ids), reason)
+        delta = self._cut(sequence, ids)
+        is_over = sequence.step == len(script.steps) and not script.fault and not delta.finish_reason
+        return delta._replace(finish_reason="stop") if is_over else delta
+
+    def _cut(self, sequence: Sequence, ids: list[int]) -> TokenDelta:
+        """New ids up to an end token or the limit."""
+        request, made = sequence.request, sequence.made
+        for count, token in enumerate(ids, 1):
+            if token in sequence.ends and made + count >= request.min_tokens:
+                return TokenDelta(request.key, tuple(ids[:count]), "stop")
+            if made + count == request.max_tokens:
+                return TokenDelta(request.key, tuple(ids[:count]), "length")
+        sequence.made += len(ids)
+        return TokenDelta(request.key, tuple(ids))
 
     def _fail(self, sequence: Sequence, fault: str, ids: list[int]) -> TokenDelta:
         if fault == "die":

@@ -58,7 +58,10 @@ class Streams:
             self._open_table().stop(key)
         if finish_reason:
             del self._answers[key]
-        if not delta.text and not delta.finish_reason:
+        # Triton sees that an HTTP client has left only after a first response, so a stream that has to wait gets an
+        # empty one
+        is_waiting = bool(context) and not ids and answer.context.is_stream
+        if not (delta.text or delta.finish_reason or is_waiting):
             return None
         return Reply(delta.text, delta.finish_reason, answer.context.num_input_tokens, answer.num_output_tokens)
 

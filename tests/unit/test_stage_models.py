@@ -177,19 +177,29 @@ def chunk(number: int, ids: bytes, **more: Any) -> InferenceRequest:
     return InferenceRequest(stream_key=key, output_ids=np.frombuffer(ids, np.uint8).astype(np.int32)[None], **more)
 
 
-def test_postprocess_answers_text_chunks_and_passes_over_empty_ones(repository: Path, engine: Any) -> None:
+def test_postprocess_streams_deltas(repository: Path, engine: Any) -> None:
+    model = start(repository, "postprocess")
+    requests = [chunk(1, b"caf\xc3", stream_context=context()), chunk(2, b"\xa9!")]
+    model.execute(requests)
+    assert [request.sender.responses[0].values() for request in requests] == [
+        {"text_output": [b"caf"], "num_output_tokens": [4]},
+        {"text_output": ["é!".encode()], "num_output_tokens": [6]},
+    ]
+
+
+def test_postprocess_answers_once_without_streaming(repository: Path, engine: Any) -> None:
     model = start(repository, "postprocess")
     requests = [
-        chunk(1, b"", stream_context=context()),
+        chunk(1, b"", stream_context=context(stream=False)),
         chunk(2, b"caf\xc3"),
         chunk(3, b"\xa9!", finish_reason=text("length")),
     ]
     model.execute(requests)
     assert all(request.sender.is_closed for request in requests)
     assert requests[0].sender.responses == []
-    assert requests[1].sender.responses[0].values() == {"text_output": [b"caf"], "num_output_tokens": [4]}
+    assert requests[1].sender.responses == []
     assert requests[2].sender.responses[0].values() == {
-        "text_output": ["é!".encode()],
+        "text_output": ["café!".encode()],
         "num_output_tokens": [6],
         "finish_reason": [b"length"],
         "num_input_tokens": [4],

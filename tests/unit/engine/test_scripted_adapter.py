@@ -49,7 +49,12 @@ def test_limit_before_the_end_token() -> None:
 
 def test_min_tokens_put_the_end_off() -> None:
     request = EngineRequest(1, (5, 6), 100, min_tokens=5, end_ids=(2,))
-    assert play(adapter(), request) == {1: ([5, 6, 5, 6, 2], "stop")}
+    assert play(adapter(), request) == {1: ([5, 6, 2, 5, 6, 2], "stop")}
+
+
+def test_single_stop_sequence_ends_it_like_an_end_token() -> None:
+    request = EngineRequest(1, (5, 6, 7), 100, end_ids=(2,), stop_sequences=((7, 5), (6,)))
+    assert play(adapter(), request) == {1: ([5, 6], "stop")}
 
 
 def test_more_requests_than_slots_wait_and_all_finish() -> None:

@@ -74,6 +74,15 @@ def test_complete_stop_string_tells_the_engine(streams: Streams, engine: EngineT
     assert len(streams) == 0
 
 
+def test_stream_that_waits_gets_one_empty_response_and_a_whole_answer_none(
+    streams: Streams, engine: EngineTable
+) -> None:
+    stream, whole = engine.open(), engine.open()
+    assert feed(streams, stream, b"", context=context()) == Reply("", "", 3, 0)
+    assert feed(streams, stream, b"") is None
+    assert feed(streams, whole, b"", context=context(stream=False)) is None
+
+
 def test_chunk_is_acknowledged(streams: Streams, engine: EngineTable) -> None:
     key = engine.open()
     feed(streams, key, b"a", context=context())

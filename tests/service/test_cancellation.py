@@ -1,0 +1,108 @@
+"""A client that leaves frees its slot: mid-stream and queued, over HTTP and gRPC, by time-out and at once.
+
+Slots are seen from outside: rows of the stream table in the run folder, and whether the next request gets a slot.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .grpc_client import Stream, text_of
+from .serving import HOST, Server, generate, serve, wait_until
+
+pytestmark = pytest.mark.service
+
+ACK_TIMEOUT_S = 1.5
+HEARTBEAT_S = 0.3
+FREED_WITHIN_S = HEARTBEAT_S + ACK_TIMEOUT_S + 1.0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> Iterator[Server]:
+    settings = {"tokens_per_second": 50, "ack_timeout_s": ACK_TIMEOUT_S, "heartbeat_s": HEARTBEAT_S}
+    options = [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
+    with serve(tmp_path_factory.mktemp("cancel"), toy_model, "--max-num-seqs", "1", *options) as running:
+        yield running
+
+
+def endless(letter: str) -> dict[str, object]:
+    return {"text_input": letter * 8, "ignore_eos": True}
+
+
+def leave_http(server: Server) -> Callable[[], None]:
+    """Start a stream over HTTP; what is returned closes the connection."""
+    connection = http.client.HTTPConnection(HOST, server.http_port, timeout=30)
+    connection.request("POST", "/v2/models/toy/generate_stream", json.dumps(endless("a")))
+    return connection.close
+
+
+def leave_grpc(server: Server) -> Callable[[], None]:
+    """Start a stream over gRPC; what is returned cancels it."""
+    return Stream(server.grpc, "toy", **endless("a")).cancel
+
+
+LEAVERS = [leave_http, leave_grpc]
+
+
+@pytest.mark.parametrize("start", LEAVERS)
+def test_client_that_leaves_mid_stream_frees_its_slot(server: Server, start: Callable[..., Callable[[], None]]) -> None:
+    leave = start(server)
+    wait_until(lambda: server.run.live_streams() == 1, 5)
+    time.sleep(0.3)
+    leave()
+    left_s = time.monotonic()
+    assert generate(server, "toy", text_input="next")["text_output"] == "next"
+    assert time.monotonic() - left_s < FREED_WITHIN_S
+    wait_until(lambda: server.run.live_streams() == 0, FREED_WITHIN_S)
+
+
+@pytest.mark.parametrize("start", LEAVERS)
+def test_client_that_leaves_the_queue_never_reaches_the_engine(
+    server: Server, start: Callable[..., Callable[[], None]]
+) -> None:
+    leave_running = leave_grpc(server)
+    wait_until(lambda: server.run.live_streams() == 1, 5)
+    leave_queued = start(server)
+    wait_until(lambda: server.run.live_streams() == 2, 5)
+    time.sleep(2 * HEARTBEAT_S)
+    leave_queued()
+    wait_until(lambda: server.run.live_streams() == 1, FREED_WITHIN_S)
+    leave_running()
+    wait_until(lambda: server.run.live_streams() == 0, FREED_WITHIN_S)
+
+
+def test_stop_by_request_id_frees_the_slot_at_once_and_spares_the_others(server: Server) -> None:
+    running = Stream(server.grpc, "toy", "mine", **endless("a"))
+    next(iter(running))
+    other = Stream(server.grpc, "toy", "other", text_input="other")
+    wait_until(lambda: server.run.live_streams() == 2, 5)
+    stopped_s = time.monotonic()
+    assert list(Stream(server.grpc, "toy_engine", "mine", stop=True)) == []
+    assert text_of(list(other)) == "other"
+    assert time.monotonic() - stopped_s < 1.0
+    assert list(running)[-1]["finish_reason"] == "abort"
+    wait_until(lambda: server.run.live_streams() == 0, 5)
+
+
+def test_whole_answer_over_http_runs_to_its_end_when_the_client_leaves(server: Server) -> None:
+    """Triton does not notice (triton-inference-server/server#7077); nobody else may suffer from it."""
+    connection = http.client.HTTPConnection(HOST, server.http_port, timeout=30)
+    body = {**endless("w"), "stream": False, "max_tokens": 50}
+    connection.request("POST", "/v2/models/toy/generate", json.dumps(body))
+    wait_until(lambda: server.run.live_streams() == 1, 5)
+    connection.close()
+    assert generate(server, "toy", text_input="next")["text_output"] == "next"
+    wait_until(lambda: server.run.live_streams() == 0, 5)
+
+
+def test_connections_that_come_and_go_leave_nothing(server: Server) -> None:
+    for number in range(30):
+        LEAVERS[number % 2](server)()
+    wait_until(lambda: server.run.live_streams() == 0, FREED_WITHIN_S + 5)
+    assert generate(server, "toy", text_input="still here")["text_output"] == "still here"
