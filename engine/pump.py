@@ -200,8 +200,12 @@ class Pump:
         if not stream.is_in_flight:
             if waited_s > self._heartbeat_s:
                 self._send(stream)
-        elif waited_s > self._ack_timeout_s or (waited_s > self._heartbeat_s and stream.responder.is_cancelled()):
+        elif waited_s > self._ack_timeout_s or (waited_s > self._heartbeat_s and self._is_cancelled(stream)):
             self._abandon(stream)
+
+    def _is_cancelled(self, stream: Stream) -> bool:
+        # after the last chunk Triton has freed what it would look at, and crashes
+        return not stream.is_closed and stream.responder.is_cancelled()
 
     def _check_far_end(self, now_s: float) -> None:
         """Without postprocess nothing is ever acknowledged again: say so now and not one time-out after the other."""

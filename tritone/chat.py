@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tritone.model_client import ModelClient
+from tritone.model_client import ChatError, ModelClient
 
 INTERRUPTED = 130
 
@@ -64,7 +64,10 @@ def chat_until_done(**options: Any) -> None:
         if line == "/clear":
             conversation.clear()
         elif line:
-            conversation.say(line)
+            try:
+                conversation.say(line)
+            except ChatError as error:
+                click.echo(f"Error: {error}", err=True)
 
 
 def start(

@@ -62,16 +62,14 @@ class ModelClient:
         """
         request_id = uuid.uuid4().hex
         inputs = {"messages": json.dumps(list(messages)).encode(), **parameters}
-        replies = self._start(model, inputs, request_id)
         is_running = True
         try:
+            replies = self._start(model, inputs, request_id)
             while is_running:
+                reply = replies.get()
+                is_running = _has_more(reply)
                 with self._explained():
-                    try:
-                        text, is_running = _read(replies.get())
-                    except InferenceServerException:
-                        is_running = False
-                        raise
+                    text = _text(reply)
                 yield text
         finally:
             self._client.stop_stream(cancel_requests=is_running)
@@ -81,12 +79,9 @@ class ModelClient:
     def _start(self, model: str, inputs: Mapping[str, Any], request_id: str) -> queue.SimpleQueue[Any]:
         replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._client.start_stream(lambda result, error: replies.put(error or result))
-        self._client.async_stream_infer(
-            model,
-            [_tensor(name, value) for name, value in inputs.items() if value is not None],
-            request_id=request_id,
-            enable_empty_final_response=True,
-        )
+        tensors = [_tensor(name, value) for name, value in inputs.items() if value is not None]
+        with suppress(InferenceServerException):  # a stream that has broken already has put its error among the replies
+            self._client.async_stream_infer(model, tensors, request_id=request_id, enable_empty_final_response=True)
         return replies
 
     def _free_engine(self, model: str, request_id: str) -> None:
@@ -106,17 +101,26 @@ class ModelClient:
             yield
         except InferenceServerException as error:
             if "UNAVAILABLE" in str(error.status()):
-                raise ChatError(f"no server answers at {self._url}: start one with `tritone serve`") from error
+                raise ChatError(
+                    f"no server answers at {self._url} (any more): start one with `tritone serve`"
+                ) from error
             raise ChatError(str(error.message())) from error
 
 
-def _read(reply: Any) -> tuple[str, bool]:
-    """A reply's text, and whether more will come. Raises InferenceServerException for one that is an error."""
+def _has_more(reply: Any) -> bool:
+    """Whether another reply follows this one; none does after an error."""
+    if isinstance(reply, InferenceServerException):
+        return False
+    final = reply.get_response().parameters.get("triton_final_response")
+    return not (final and final.bool_param)
+
+
+def _text(reply: Any) -> str:
+    """A reply's text; the error that it is instead is raised."""
     if isinstance(reply, InferenceServerException):
         raise reply
-    final = reply.get_response().parameters.get("triton_final_response")
     text = reply.as_numpy("text_output")
-    return "" if text is None else text.ravel()[0].decode("utf-8"), not (final and final.bool_param)
+    return "" if text is None else text.ravel()[0].decode("utf-8")
 
 
 def _tensor(name: str, value: Any) -> Any:

@@ -26,6 +26,7 @@ from tritone.errors import TritoneError
 logger = logging.getLogger(__name__)
 
 VARIABLE = "TRITONE_RUN_DIR"  # the stages read it too: their stream table lies in the run folder
+DRAINING = "draining"
 
 _SHM = Path("/dev/shm")
 _KILL_TIMEOUT_S = 5.0
@@ -53,10 +54,17 @@ class RunDir:
         draft.write_text(json.dumps(state, indent=2) + "\n", "utf-8")
         draft.replace(self.path / "state.json")
 
+    def start_draining(self) -> None:
+        """Ask the engine stage, which looks for this file, to refuse new requests."""
+        (self.path / DRAINING).touch()
+
     def live_streams(self) -> int:
-        """How many streams the server holds: rows of its stream tables whose first of four 64-bit words is not 0."""
+        """How many streams the server holds: rows of a stream table, four 64-bit words each, that do not start with 0.
+
+        The last row is no stream's.
+        """
         tables = [path.read_bytes() for path in self.path.glob("streams-*")]
-        return sum(generation != 0 for table in tables for generation in memoryview(table).cast("Q")[::4])
+        return sum(generation != 0 for table in tables for generation in memoryview(table).cast("Q")[:-4:4])
 
     def clear_server(self) -> None:
         """Remove what a server leaves behind: processes, shared memory, stream tables."""

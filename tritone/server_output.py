@@ -28,6 +28,7 @@ class ServerOutput:
         self._reader = RecordReader(is_gpu_host)
         self._thread = threading.Thread(target=self._run, name="server-output", daemon=True)
         self.loading: set[str] = set()
+        self._has_begun = False
         self.last_errors: deque[str] = deque(maxlen=5)
         self._thread.start()
 
@@ -70,7 +71,8 @@ class ServerOutput:
         logging.getLogger(record.source).log(record.level, "%s", record.message)
 
     def _note(self, record: Record) -> None:
-        if record.level >= logging.ERROR or record.source == "server":
+        self._has_begun |= record.source.startswith("triton.")
+        if record.level >= logging.ERROR or not self._has_begun:  # the system's words, when it cannot even start
             self.last_errors.append(record.message)
         if match := _LOADING.match(record.message):
             self.loading.add(match[1])

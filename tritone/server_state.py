@@ -11,26 +11,28 @@ _TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where the server's HTTP port answers."""
+    """Where the server answers over HTTP."""
 
     host: str
-    port: int
+    http_port: int
+    metrics_port: int
 
     def is_ready(self) -> bool | None:
         """Whether every model is ready; None while nothing answers, which is the case until all have been loaded."""
-        status = self._call("GET", "/v2/health/ready")
-        return None if status is None else status[0] == 200
+        health = self._call(self.http_port, "GET", "/v2/health/ready")
+        metrics = self._call(self.metrics_port, "HEAD", "/metrics")  # this port is the last to be opened
+        return None if health is None or metrics is None else health[0] == 200
 
     def failures(self) -> dict[str, str]:
         """The models that are not ready, each with the reason in one line, "" where Triton gives none."""
-        answer = self._call("POST", "/v2/repository/index")
+        answer = self._call(self.http_port, "POST", "/v2/repository/index")
         models = json.loads(answer[1]) if answer else []
         return {
             model["name"]: short_reason(model.get("reason", "")) for model in models if model.get("state") != "READY"
         }
 
-    def _call(self, method: str, path: str) -> tuple[int, bytes] | None:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT_S)
+    def _call(self, port: int, method: str, path: str) -> tuple[int, bytes] | None:
+        connection = http.client.HTTPConnection(self.host, port, timeout=_TIMEOUT_S)
         try:
             connection.request(method, path)
             response = connection.getresponse()

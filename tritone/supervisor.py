@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 0.1
 LAST_WORDS_S = 0.3  # what the other stages have to get their last answers out when one has died
-IDLE_S = 5.0  # connections that are open do not hold up the end when nothing was streamed for so long
-KILL_MARGIN_S = 5.0  # what the server may take beyond its own drain timeout
+SETTLE_S = 0.15
+UNLOAD_TIMEOUT_S = 5.0  # Triton takes two seconds, but for ever when an idle connection is open
 
 
 class Supervisor:
@@ -42,7 +42,7 @@ class Supervisor:
         on_ready: Callable[[bool], None],
     ) -> None:
         self._config = config
-        self._address = ServerAddress(reachable(config.host), config.http_port)
+        self._address = ServerAddress(reachable(config.host), config.http_port, config.metrics_port)
         self._run = run
         self._stop = stop
         self._launch = launch
@@ -93,20 +93,27 @@ class Supervisor:
         self._stop.wait(delay_s)
 
     def _drain(self, server: ServerProcess) -> bool:
-        """Let the streams end; whether they all have."""
-        drain_timeout_s = self._config.drain_timeout
-        logger.info("stopping; open streams have %g s to end, a second signal cuts them off", drain_timeout_s)
-        server.terminate()
-        deadline_s = time.monotonic() + drain_timeout_s + KILL_MARGIN_S
-        streaming_s = time.monotonic()  # when a stream was last seen
-        while not (server.has_ended() or self._stop.is_forced):
-            time.sleep(POLL_S)
-            now_s = time.monotonic()
-            if self._run.live_streams():
-                streaming_s = now_s
-            if now_s - streaming_s > IDLE_S or now_s > deadline_s:
-                break
+        """Let the streams end, then the server; whether they all have."""
+        timeout_s = self._config.drain_timeout
+        logger.info("stopping; open streams have %g s to end, a second signal cuts them off", timeout_s)
+        self._run.start_draining()
+        self._wait_for_streams(server, timeout_s)
         cut_off = self._run.live_streams()
         if cut_off:
             logger.warning("%d open streams were cut off", cut_off)
-        return not cut_off
+            return False
+        server.terminate()
+        self._wait(lambda: server.has_ended() or self._stop.is_forced, UNLOAD_TIMEOUT_S)
+        return True
+
+    def _wait_for_streams(self, server: ServerProcess, timeout_s: float) -> None:
+        """Wait until there are no streams, or no hope. Triton itself is told later: it would stop serving gRPC."""
+        for _ in range(2):  # what was just let in may not be a stream yet
+            time.sleep(SETTLE_S)
+            self._wait(lambda: not self._run.live_streams() or self._stop.is_forced or server.death() != "", timeout_s)
+
+    @staticmethod
+    def _wait(condition: Callable[[], bool], timeout_s: float) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while not condition() and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)

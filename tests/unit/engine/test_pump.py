@@ -138,7 +138,8 @@ def test_missing_acknowledgement_is_a_gone_client(bench: Bench) -> None:
 def test_last_chunk_that_nobody_takes_frees_its_row_too(bench: Bench) -> None:
     key, responder = bench.admit()
     bench.make(key, 1, reason="stop")
-    bench.wait(ACK_TIMEOUT_S + 0.1)
+    bench.wait(HEARTBEAT_S + 0.1)
+    bench.wait(ACK_TIMEOUT_S)
     assert bench.adapter.aborted == []
     assert len(responder.chunks) == 1
     assert bench.table.live == 0
