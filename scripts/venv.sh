@@ -31,5 +31,8 @@ case $wanted in
     dev) extras=openvino,dev ;;
 esac
 numpy=$(.venv/bin/python -m scripts.numpy_wheel)
-.venv/bin/python -m pip install --disable-pip-version-check --no-input ${numpy:+"$numpy"} --editable ".[$extras]"
+.venv/bin/python -m pip install --disable-pip-version-check --no-input --no-compile \
+    ${numpy:+"$numpy"} --editable ".[$extras]"
+# pip would compile on one core: a third of its time. Some packages carry files that are not meant to compile.
+.venv/bin/python -m compileall -qq -j 0 .venv/lib || true
 echo "$made_from" > ".venv/ready-$wanted"

@@ -21,8 +21,8 @@ case "$*" in
     -VV) echo "{name}" ;;
     "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python && echo venv >> "$notes/calls" ;;
     "-m scripts.numpy_wheel") [ ! -f "$notes/wheel" ] || cat "$notes/wheel" ;;
-    "-m pip install "*) echo "pip ${{*##*--no-input }}" >> "$notes/calls"; [ ! -f "$notes/broken" ] ;;
-    "-c ") ;;
+    "-m pip install "*) echo "pip ${{*##*--no-compile }}" >> "$notes/calls"; [ ! -f "$notes/broken" ] ;;
+    "-c " | "-m compileall "*) ;;
     *) echo "unexpected: $*" >&2; exit 9 ;;
 esac
 """
