@@ -1,0 +1,67 @@
+"""The command line of the benchmarks: `python -m perf`. Runs on the load host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tritone.errors import TritoneError
+
+
+def counts(context: click.Context, parameter: click.Parameter, value: str | None) -> list[int] | None:
+    """Positive whole numbers, separated by commas."""
+    texts = value.split(",") if value is not None else []
+    for text in texts:
+        if not text.strip().isdecimal() or int(text) == 0:
+            raise click.BadParameter(f"expected whole numbers above 0, separated by commas, got {text!r}")
+    return [int(text) for text in texts] or None
+
+
+OUT = click.option("--out", type=click.Path(path_type=Path), help="Result folder.  [default: results/VERB-TIME]")
+SEED = click.option("--seed", type=int, default=0, show_default=True, help="Seed of lengths and prompts.")
+ROUNDS = click.option(
+    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds; medians are shown."
+)
+
+
+@click.group()
+def main() -> None:
+    """Measure what the ensemble costs. Every figure comes with its raw samples, in the result folder."""
+
+
+@main.command()
+@click.option(
+    "--streams", callback=counts, metavar="N,N,...", help="Streams at once.  [default: 64,128 and, at 100 tokens/s, 1]"
+)
+@click.option("--rate", type=click.FloatRange(0.001, 1e6), default=500, show_default=True, help="Tokens/s of each.")
+@click.option("--tokens", type=click.IntRange(2), default=512, show_default=True, help="Mean length of an answer.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=10, show_default=True, help="Length of each run.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A model repository in NVIDIA's inflight_batcher_llm layout, to compare with.",
+)
+@ROUNDS
+@SEED
+@OUT
+def pipeline(**options: Any) -> None:
+    """The scripted engine through a real Triton, driven by perf_analyzer.
+
+    One stream is driven by a client of our own, which tells how long each token was under way.
+    """
+    from perf.pipeline import run_pipeline
+
+    _run(run_pipeline, options)
+
+
+def _run(verb: Any, options: dict[str, Any]) -> None:
+    try:
+        verb(**options, report=click.echo)
+    except TritoneError as error:
+        raise click.ClickException(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Notes now and then how much CPU each process has used, so that it can be told for any span of time afterwards.
+
+Runs on the load host, as a thread of the benchmark; reading a handful of processes five times a second costs next to
+nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import psutil
+
+from perf.records import CpuSample
+
+INTERVAL_S = 0.2
+
+
+class CpuSampler:
+    """Samples the processes given by name until it is closed. `samples` are in the order of time.
+
+    `clock` is that of the records the samples go with: perf_analyzer's is the system's.
+    """
+
+    def __init__(self, processes: Mapping[str, psutil.Process], clock: Callable[[], int] = time.time_ns) -> None:
+        self._processes = dict(processes)
+        self._clock = clock
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="cpu-sampler", daemon=True)
+        self.samples: dict[str, list[CpuSample]] = {}
+
+    def __enter__(self) -> CpuSampler:
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._sample()
+
+    @contextmanager
+    def watching(self, name: str, pid: int) -> Iterator[None]:
+        """Sample one more process for a while."""
+        self._processes = {**self._processes, name: psutil.Process(pid)}
+        try:
+            yield
+        finally:
+            self._processes = {other: process for other, process in self._processes.items() if other != name}
+
+    def _run(self) -> None:
+        while not self._ended.wait(INTERVAL_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        for name, process in self._processes.items():
+            with suppress(psutil.Error):  # it has ended
+                times = process.cpu_times()
+                sample = CpuSample(self._clock(), times.user + times.system)
+                self.samples.setdefault(name, []).append(sample)

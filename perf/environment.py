@@ -1,0 +1,57 @@
+"""What a figure depends on and a reader must know: hardware, versions, commit, command line. Runs on the load host."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tritone.tritonserver import find_tritonserver
+
+SOURCE = Path(__file__).resolve().parent.parent
+PACKAGES = ("tritone", "numpy", "openvino", "openvino-genai", "tokenizers", "transformers", "tritonclient")
+
+
+def describe_environment(seed: int) -> dict[str, Any]:
+    """The environment of this run, as JSON can hold it; what cannot be found out is None."""
+    return {
+        "command": sys.argv,
+        "seed": seed,
+        "commit": _git("rev-parse", "HEAD"),
+        "changed_files": _git("status", "--porcelain"),
+        "cpu": cpu_model(Path("/proc/cpuinfo")),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": os.getloadavg(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "triton": find_tritonserver().version,
+        "packages": {package: _version(package) for package in PACKAGES},
+    }
+
+
+def cpu_model(cpuinfo: Path) -> str | None:
+    """The processor's name as the kernel gives it."""
+    for line in cpuinfo.read_text("utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        run = subprocess.run(["git", "-C", str(SOURCE), *arguments], capture_output=True, text=True)
+    except OSError:
+        return None
+    return run.stdout.strip() if run.returncode == 0 else None

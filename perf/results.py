@@ -1,0 +1,61 @@
+"""The folder of one benchmark run: raw samples as they come, then the summary and the tables. Runs on the load host."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perf.environment import describe_environment
+from perf.records import CpuSample, RequestRecord
+from perf.tables import Table, to_markdown, to_text
+from tritone.errors import TritoneError
+
+
+class ResultFolder:
+    """Writes requests.jsonl, processes.jsonl, environment.json, summary.json and table.md.
+
+    Samples are written at once, so that a run that is broken off loses none.
+    """
+
+    def __init__(self, path: Path, seed: int) -> None:
+        """Make the folder; if it is there it must be empty, TritoneError otherwise."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TritoneError(f"the result folder {path} cannot be made: {error.strerror}") from error
+        if any(path.iterdir()):
+            raise TritoneError(f"the result folder {path} is not empty")
+        self.path = path
+        self._write_json("environment.json", describe_environment(seed))
+
+    def add_requests(self, run: Mapping[str, Any], requests: Sequence[RequestRecord]) -> None:
+        """Append the requests of one measured run; `run` says which it was."""
+        self._append("requests.jsonl", [{**run, **request._asdict()} for request in requests])
+
+    def add_cpu_samples(self, run: Mapping[str, Any], samples: Mapping[str, Sequence[CpuSample]]) -> None:
+        """Append what the processes of one measured run had used when."""
+        rows = [{**run, "process": name, **sample._asdict()} for name, found in samples.items() for sample in found]
+        self._append("processes.jsonl", rows)
+
+    def finish(self, summary: Mapping[str, Any], tables: Sequence[Table], report: Callable[[str], None]) -> None:
+        """Write the figures and show them."""
+        self._write_json("summary.json", summary)
+        (self.path / "table.md").write_text("\n".join(map(to_markdown, tables)), "utf-8")
+        for table in tables:
+            report(f"\n{to_text(table)}")
+        report(f"\nRaw samples: {self.path}")
+
+    def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        with (self.path / name).open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        (self.path / name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+
+
+def default_folder(verb: str) -> Path:
+    """results/<verb>-<local time>."""
+    return Path("results") / f"{verb}-{time.strftime('%Y%m%d-%H%M%S')}"

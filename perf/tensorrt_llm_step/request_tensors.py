@@ -1,0 +1,1 @@
+../../engine/request_tensors.py

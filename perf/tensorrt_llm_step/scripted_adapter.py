@@ -1,0 +1,1 @@
+../../engine/scripted_adapter.py

@@ -1,0 +1,1 @@
+../../engine/token_trace.py

@@ -1,0 +1,35 @@
+"""Options that make no sense are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from perf.__main__ import main
+from perf.pipeline import points
+from perf.runs import Point
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["pipeline", "--streams", "64,x"],
+            "'--streams': expected whole numbers above 0, separated by commas, got 'x'",
+        ),
+        (["pipeline", "--streams", "0"], "'--streams': expected whole numbers above 0, separated by commas, got '0'"),
+        (["pipeline", "--streams", ""], "'--streams': expected whole numbers above 0, separated by commas, got ''"),
+        (["pipeline", "--rate", "0"], "'--rate'"),
+        (["pipeline", "--rounds", "0"], "'--rounds'"),
+        (["pipeline", "--against", "/nowhere"], "'--against'"),
+    ],
+)
+def test_bad_option_is_named(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_usual_run_has_a_single_stream_for_its_latency() -> None:
+    assert points(None, 500.0) == [Point(1, 100.0), Point(64, 500.0), Point(128, 500.0)]
+    assert points([1, 8], 100.0) == [Point(1, 100.0), Point(8, 100.0)]
