@@ -3,10 +3,14 @@
 # PYTHON=... names the only one to try. Run from the repository root, by scripts/venv.sh.
 set -u
 
+seen=
 tried=
 
 # Being on PATH says little (a pyenv shim may have no Python behind it), so every candidate is run.
 try() {
+    file=$(readlink -f "$1")
+    case "$seen" in *":$file:"*) return ;; esac
+    seen="$seen:$file:"
     if verdict=$("$1" -m scripts.check_python 2>&1 < /dev/null); then
         "$1" -c 'import sys; print(sys.executable)'
         exit

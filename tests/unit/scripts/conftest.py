@@ -74,7 +74,7 @@ def clone(tmp_path: Path) -> Clone:
     shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "tools").mkdir()
-    for tool in ("sh", "dirname", "cat", "head", "cksum", "flock", "ls", "rm", "mkdir", "cp"):
+    for tool in ("sh", "dirname", "cat", "head", "readlink", "cksum", "flock", "ls", "rm", "mkdir", "cp"):
         found = shutil.which(tool)
         assert found is not None
         (folder / "tools" / tool).symlink_to(found)
