@@ -111,10 +111,6 @@ class Responder:
         """End the request with an error."""
         send_error(self._sender, message, pb_utils.TritonError.INTERNAL)
 
-    def is_cancelled(self) -> bool:
-        """Whether Triton knows that the client is gone."""
-        return bool(self._sender.is_cancelled())
-
 
 def read_tensor(request: Any, name: str) -> Any:
     """An input as numpy array [1, ...], or None when it is absent."""

@@ -1,7 +1,7 @@
 """The ack-clocked pump: carries token deltas from the adapter to the streams, one chunk in flight for each.
 
 Runs in the engine stage. The next chunk of a stream goes out when postprocess has acknowledged the last one; ids made
-in between ride together. A chunk that is not acknowledged in time means that the client has gone.
+in between ride together. A chunk that is not acknowledged in time means that it was lost, and its stream with it.
 """
 
 from __future__ import annotations
@@ -193,19 +193,15 @@ class Pump:
         self._forget(stream)
 
     def _check(self, stream: Stream, now_s: float) -> None:
-        """Notice who is gone, and let who waits long be noticed."""
+        """Give a lost stream up; send a silent one a heartbeat, for postprocess to see whether its client left."""
         waited_s = now_s - stream.sent_at_s
         if waited_s > LATE_S:
             self._leave_window(stream)
         if not stream.is_in_flight:
             if waited_s > self._heartbeat_s:
                 self._send(stream)
-        elif waited_s > self._ack_timeout_s or (waited_s > self._heartbeat_s and self._is_cancelled(stream)):
+        elif waited_s > self._ack_timeout_s:
             self._abandon(stream)
-
-    def _is_cancelled(self, stream: Stream) -> bool:
-        # after the last chunk Triton has freed what it would look at, and crashes
-        return not stream.is_closed and stream.responder.is_cancelled()
 
     def _check_far_end(self, now_s: float) -> None:
         """Without postprocess nothing is ever acknowledged again: say so now and not one time-out after the other."""
@@ -218,7 +214,7 @@ class Pump:
     def _abandon(self, stream: Stream) -> None:
         """Nobody takes this stream's chunks: free its slot and close it as far as Triton is concerned."""
         if not stream.is_closed:
-            logger.info("stream %d.%d: no acknowledgement, the client is gone", *stream.key)
+            logger.warning("stream %d.%d: no acknowledgement, the stream is given up", *stream.key)
             self._adapter.abort(engine_key(stream.key))
             stream.finish_reason, stream.is_closed = "abort", True
             self._deliver(stream, [], "")

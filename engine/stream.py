@@ -27,9 +27,6 @@ class Responder(Protocol):
     def fail(self, message: str) -> None:
         """End the request with an error."""
 
-    def is_cancelled(self) -> bool:
-        """Whether the server has told this stage that the client is gone (it does for direct calls only)."""
-
 
 @dataclass(eq=False)
 class Stream:

@@ -14,10 +14,10 @@ from tritonclient.grpc import model_config_pb2
 
 from .contract import STAGES, Party, Tensor, inputs_of, outputs_of
 
-# a dynamic batch is how Triton hands several waiting requests to a Python stage in one call
-MAX_BATCH_SIZE = {"preprocess": 64, "engine": 1, "postprocess": 128}
+# A dynamic batch is how Triton hands several waiting requests to a Python stage in one call. Not for postprocess: the
+# batcher drops the chunks of a client that has left, and Triton never releases an ensemble request that lost one.
+MAX_BATCH_SIZE = {"preprocess": 64, "engine": 1, "postprocess": 1}
 IS_DECOUPLED = {"preprocess": False, "engine": True, "postprocess": True}
-RAGGED_STAGES = ("postprocess",)
 
 
 def stage_config(stage: Party, model: str, parameters: Mapping[str, Any], instances: int = 1) -> Any:
@@ -26,7 +26,7 @@ def stage_config(stage: Party, model: str, parameters: Mapping[str, Any], instan
         name=stage_model(model, stage), backend="python", max_batch_size=MAX_BATCH_SIZE[stage]
     )
     for tensor in inputs_of(stage):
-        _add(config.input, tensor, optional=tensor.is_optional, allow_ragged_batch=stage in RAGGED_STAGES)
+        _add(config.input, tensor, optional=tensor.is_optional)
     for tensor in outputs_of(stage):
         _add(config.output, tensor)
     config.model_transaction_policy.decoupled = IS_DECOUPLED[stage]

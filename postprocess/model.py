@@ -55,6 +55,7 @@ class TritonPythonModel:
             ids=read_tensor(request, "output_ids").tolist(),
             finish_reason=read_text(request, "finish_reason"),
         )
+        self._streams.check_left(row, generation, request.is_cancelled)
         if reply is None:
             sender.send(flags=FINAL)
         else:

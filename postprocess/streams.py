@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from .vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 SWEEP_INTERVAL_S = 1.0
+LEFT_CHECK_INTERVAL_S = 0.25
 
 
 class Reply(NamedTuple):
@@ -64,6 +66,15 @@ class Streams:
         if not (delta.text or delta.finish_reason or is_waiting):
             return None
         return Reply(delta.text, delta.finish_reason, answer.context.num_input_tokens, answer.num_output_tokens)
+
+    def check_left(self, row: int, generation: int, is_cancelled: Callable[[], bool]) -> None:
+        """Stop the stream if its client has left. To ask Triton costs, so that is done now and then for each stream."""
+        answer = self._answers.get(StreamKey(row, generation))
+        now_s = time.monotonic()
+        if answer and now_s - answer.checked_at_s > LEFT_CHECK_INTERVAL_S:
+            answer.checked_at_s = now_s
+            if is_cancelled():
+                self._open_table().stop(StreamKey(row, generation))
 
     def acknowledge(self, row: int, generation: int, chunk: int) -> None:
         """Let the engine send the next chunk; to be called when the reply to this one is out."""

@@ -80,9 +80,6 @@ class ResponseSender:
         if response is not None:
             self.responses.append(response)
 
-    def is_cancelled(self) -> bool:
-        return False
-
 
 class InferenceRequest:
     def __init__(self, request_id: str = "", parameters: str = "{}", **inputs: np.ndarray[Any, Any]) -> None:
@@ -90,6 +87,11 @@ class InferenceRequest:
         self._parameters = parameters
         self._inputs = [Tensor(name, array) for name, array in inputs.items()]
         self.sender = ResponseSender()
+        self.has_left = False
+
+    def is_cancelled(self) -> bool:
+        assert not self.sender.is_closed, "Triton crashes when it is asked after the final response"
+        return self.has_left
 
     def inputs(self) -> list[Tensor]:
         return self._inputs

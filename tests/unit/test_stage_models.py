@@ -187,6 +187,17 @@ def test_postprocess_streams_deltas(repository: Path, engine: Any) -> None:
     ]
 
 
+def test_postprocess_tells_the_engine_of_a_client_that_left(repository: Path, engine: Any) -> None:
+    model = start(repository, "postprocess")
+    running = prompt(3)
+    engine.execute([running])
+    request = chunk(1, b"a", stream_context=context())
+    request.has_left = True
+    model.execute([request])
+    (stream,) = engine._pump._streams.values()
+    assert engine._table.is_stopped(stream.key)
+
+
 def test_postprocess_answers_once_without_streaming(repository: Path, engine: Any) -> None:
     model = start(repository, "postprocess")
     requests = [

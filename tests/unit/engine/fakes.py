@@ -60,7 +60,6 @@ class FakeResponder:
         self.chunks: list[Chunk] = []
         self.error = ""
         self.is_done = False
-        self.has_left = False
         self.is_broken = False
 
     def send(self, chunk: Chunk, is_last: bool) -> None:
@@ -74,7 +73,3 @@ class FakeResponder:
         assert not self.is_done, "an error after the last chunk"
         self.is_done = True
         self.error = message
-
-    def is_cancelled(self) -> bool:
-        assert not self.is_done, "Triton crashes when it is asked after the last chunk"
-        return self.has_left

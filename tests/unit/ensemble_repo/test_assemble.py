@@ -100,7 +100,11 @@ def test_transaction_policies_and_batching(repository: Path) -> None:
         "postprocess": True,
     }
     assert configs["postprocess"].instance_group[0].count == 1
-    assert configs["preprocess"].HasField("dynamic_batching")
+    assert {stage: config.HasField("dynamic_batching") for stage, config in configs.items()} == {
+        "preprocess": True,
+        "engine": False,
+        "postprocess": False,
+    }
     assert parse(repository / "m" / "config.pbtxt").max_batch_size == 1
 
 

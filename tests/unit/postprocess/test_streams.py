@@ -83,6 +83,26 @@ def test_stream_that_waits_gets_one_empty_response_and_a_whole_answer_none(
     assert feed(streams, whole, b"", context=context(stream=False)) is None
 
 
+def test_client_that_left_stops_its_stream(streams: Streams, engine: EngineTable) -> None:
+    key = engine.open()
+    feed(streams, key, b"a", context=context())
+    streams.check_left(*key, lambda: False)
+    assert not engine.is_stopped(key)
+    streams.check_left(*key, lambda: True)
+    assert not engine.is_stopped(key)  # asked a moment ago
+    streams._answers[key].checked_at_s = 0.0
+    streams.check_left(*key, lambda: True)
+    assert engine.is_stopped(key)
+    assert feed(streams, key, b"", "stop") == Reply("", "stop", 3, 1)
+    assert len(streams) == 0
+
+
+def test_finished_stream_is_not_asked_for(streams: Streams, engine: EngineTable) -> None:
+    key = engine.open()
+    feed(streams, key, b"a", "length", context())
+    streams.check_left(*key, lambda: pytest.fail("asked"))
+
+
 def test_chunk_is_acknowledged(streams: Streams, engine: EngineTable) -> None:
     key = engine.open()
     feed(streams, key, b"a", context=context())

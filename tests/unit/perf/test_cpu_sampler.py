@@ -1,0 +1,32 @@
+"""The sampler covers the whole time it is entered."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import psutil
+
+from perf.cpu_sampler import CpuSampler
+from perf.metrics import cpu_s_within
+from perf.records import Window
+
+
+def test_any_window_within_is_covered() -> None:
+    with CpuSampler({"this": psutil.Process(os.getpid())}, clock=time.monotonic_ns) as sampler:
+        start_ns = time.monotonic_ns()
+        while time.monotonic_ns() - start_ns < 50_000_000:
+            pass
+        end_ns = time.monotonic_ns()
+    assert len(sampler.samples["this"]) >= 2
+    assert cpu_s_within(sampler.samples["this"], Window(start_ns, end_ns)) > 0
+
+
+def test_one_more_process_is_watched_for_a_while() -> None:
+    with CpuSampler({}) as sampler:
+        with sampler.watching("client", os.getpid()):
+            time.sleep(0.3)
+        seen = len(sampler.samples["client"])
+        time.sleep(0.3)
+    assert seen >= 1
+    assert len(sampler.samples["client"]) == seen

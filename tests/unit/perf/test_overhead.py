@@ -1,0 +1,102 @@
+"""The sides take turns with the same prompts, and a ratio is one of the same round."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from perf import results
+from perf.cpu_sampler import CpuSampler
+from perf.metrics import NS_PER_S
+from perf.overhead import run_rounds
+from perf.overhead_report import Overhead, Turn, overheads, summarize, tables
+from perf.overhead_sides import Prompts
+from perf.processes import Memory
+from perf.records import RequestRecord
+from perf.results import ResultFolder
+from perf.tables import to_text
+from tritone.errors import TritoneError
+
+
+class ScriptedSide:
+    """A side whose bursts take a set time."""
+
+    def __init__(self, name: str, seconds: float, is_short: bool = False) -> None:
+        self.name = name
+        self.processes: Mapping[str, psutil.Process] = {name: psutil.Process(os.getpid())}
+        self.seen: list[Prompts] = []
+        self._duration_ns = int(seconds * NS_PER_S)
+        self._is_short = is_short
+
+    def burst(self, prompts: Prompts, tokens: int, sampler: CpuSampler) -> list[RequestRecord]:
+        self.seen.append(prompts)
+        start_ns = sampler.samples[self.name][0].time_ns
+        made = tokens - self._is_short
+        return [RequestRecord(start_ns, (start_ns + self._duration_ns,), (made,)) for _ in prompts]
+
+
+def prompts(round_number: int, count: int) -> Sequence[Sequence[int]]:
+    return [[round_number]] * count
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultFolder:
+    monkeypatch.setattr(results, "describe_environment", lambda seed: {"seed": seed})
+    return ResultFolder(tmp_path / "results", 0)
+
+
+def test_sides_take_turns_with_the_same_prompts(folder: ResultFolder) -> None:
+    bare, ours = ScriptedSide("bare", 1e-6), ScriptedSide("tritone", 2e-6)
+    turns = run_rounds([bare, ours], [1, 2], 2, 10, prompts, folder, lambda line: None)
+    assert [(turn.side, turn.streams, turn.round) for turn in turns] == [
+        ("bare", 1, 1),
+        ("tritone", 1, 1),
+        ("bare", 2, 1),
+        ("tritone", 2, 1),
+        ("tritone", 1, 2),
+        ("bare", 1, 2),
+        ("tritone", 2, 2),
+        ("bare", 2, 2),
+    ]
+    assert bare.seen == ours.seen == [[[1]], [[1], [1]], [[2]], [[2], [2]]]
+    assert turns[2].tokens_per_s == 20 * 1e6
+    assert turns[3].tokens_per_s == 10 * 1e6
+    assert len((folder.path / "requests.jsonl").read_text().splitlines()) == 12
+
+
+def test_side_that_makes_fewer_tokens_is_not_compared(folder: ResultFolder) -> None:
+    with pytest.raises(TritoneError, match="bare: not every request got 10 tokens"):
+        run_rounds([ScriptedSide("bare", 1e-6, is_short=True)], [1], 1, 10, prompts, folder, lambda line: None)
+
+
+def turn(side: str, number: int, tokens_per_s: float, idle: float = 0.0) -> Turn:
+    return Turn(side, 8, number, 0.1, tokens_per_s, idle, [], {})
+
+
+TURNS = [
+    turn("bare", 1, 100.0),
+    turn("tritone", 1, 98.0),
+    turn("tritone", 2, 99.0, idle=0.25),
+    turn("bare", 2, 110.0),
+    turn("bare", 3, 105.0),
+    turn("tritone", 3, 100.8),
+]
+
+
+def test_ratio_is_the_median_of_the_rounds_ratios() -> None:
+    assert overheads(TURNS) == {8: Overhead(105.0, 99.0, 0.96, 0.25)}
+
+
+def test_summary_and_tables() -> None:
+    memory = {"bare engine": Memory(434.0, 385.0), "server": Memory(41.0, None)}
+    summary = json.loads(json.dumps(summarize(TURNS, memory)))
+    assert summary["medians"][0]["ratio"] == 0.96
+    assert [entry["tokens_per_s"] for entry in summary["turns"]] == [100.0, 98.0, 99.0, 110.0, 105.0, 100.8]
+    overhead, resident = (to_text(table).split("\n") for table in tables(TURNS, memory))
+    assert overhead[2].split() == ["8", "105", "99", "0.96", "0.25"]
+    assert [line.split() for line in resident[2:]] == [["bare", "engine", "434", "385"], ["server", "41", "-"]]
