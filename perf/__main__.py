@@ -56,6 +56,21 @@ def pipeline(**options: Any) -> None:
     _run(run_pipeline, options)
 
 
+@main.command()
+@click.option(
+    "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
+)
+@click.option("--tokens", type=click.IntRange(2), default=128, show_default=True, help="Length of every answer.")
+@ROUNDS
+@SEED
+@OUT
+def overhead(**options: Any) -> None:
+    """The bundled model on OpenVINO through the ensemble, against the engine's bare loop."""
+    from perf.overhead import run_overhead
+
+    _run(run_overhead, options)
+
+
 def _run(verb: Any, options: dict[str, Any]) -> None:
     try:
         verb(**options, report=click.echo)

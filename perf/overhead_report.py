@@ -1,0 +1,71 @@
+"""The figures of an overhead benchmark: medians over its rounds, ratios within them, tables. Runs on the load host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from perf import metrics
+from perf.processes import Memory
+from perf.records import CpuSample, RequestRecord
+from perf.tables import Table
+
+
+class Turn(NamedTuple):
+    """One burst of one side; `idle_side_cores` is what the other side used of the CPU meanwhile."""
+
+    side: str
+    streams: int
+    round: int
+    load_average: float
+    tokens_per_s: float
+    idle_side_cores: float
+    requests: Sequence[RequestRecord]
+    cpu_samples: Mapping[str, Sequence[CpuSample]]
+
+
+class Overhead(NamedTuple):
+    """Medians over the rounds; `ratio` is tritone / bare within a round, `idle_side_cores` the most of any turn."""
+
+    bare_tokens_per_s: float
+    tritone_tokens_per_s: float
+    ratio: float
+    idle_side_cores: float
+
+
+def overheads(turns: Sequence[Turn]) -> dict[int, Overhead]:
+    """By number of streams."""
+    return {
+        streams: _overhead([turn for turn in turns if turn.streams == streams])
+        for streams in dict.fromkeys(turn.streams for turn in turns)
+    }
+
+
+def summarize(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> dict[str, Any]:
+    """Every turn's figures, the medians and the memory, as JSON can hold them."""
+    samples = ("requests", "cpu_samples")
+    return {
+        "turns": [{name: value for name, value in turn._asdict().items() if name not in samples} for turn in turns],
+        "medians": [{"streams": streams, **found._asdict()} for streams, found in overheads(turns).items()],
+        "memory": {process: found._asdict() for process, found in memory.items()},
+    }
+
+
+def tables(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> list[Table]:
+    """What is shown to people."""
+    headings = ["streams", "bare tokens/s", "tritone tokens/s", "tritone / bare", "cores used by the idle side"]
+    return [
+        Table("Overhead", headings, [[streams, *found] for streams, found in overheads(turns).items()]),
+        Table("Resident MiB", ["process", "RSS", "PSS"], [[process, *found] for process, found in memory.items()]),
+    ]
+
+
+def _overhead(turns: Sequence[Turn]) -> Overhead:
+    bare = {turn.round: turn.tokens_per_s for turn in turns if turn.side == "bare"}
+    ours = {turn.round: turn.tokens_per_s for turn in turns if turn.side == "tritone"}
+    return Overhead(
+        bare_tokens_per_s=metrics.median_of(list(bare.values())),
+        tritone_tokens_per_s=metrics.median_of(list(ours.values())),
+        ratio=metrics.median_of([metrics.ratio(ours[number], bare[number]) for number in bare]),
+        idle_side_cores=max(turn.idle_side_cores for turn in turns),
+    )
