@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from tritone.errors import TritoneError
 
 Message = Mapping[str, str]
 
+_IN_ENSEMBLE = re.compile(r"^in ensemble '[^']*', ")
 _STOP_TIMEOUT_S = 2.0
 _DTYPES = {"messages": "BYTES", "max_tokens": "INT32", "temperature": "FP32", "stop": "BOOL"}
 
@@ -72,7 +74,7 @@ class ModelClient:
                     text = _text(reply)
                 yield text
         finally:
-            self._client.stop_stream(cancel_requests=is_running)
+            self._client.stop_stream(cancel_requests=True)  # an ended stream would be waited for, at times for ever
             if is_running:
                 self._free_engine(model, request_id)
 
@@ -104,7 +106,7 @@ class ModelClient:
                 raise ChatError(
                     f"no server answers at {self._url} (any more): start one with `tritone serve`"
                 ) from error
-            raise ChatError(str(error.message())) from error
+            raise ChatError(_IN_ENSEMBLE.sub("", str(error.message()))) from error
 
 
 def _has_more(reply: Any) -> bool:
