@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,37 +48,42 @@ class Conversation:
 
 
 def ask_once(question: str, **options: Any) -> int:
-    """Print the answer to one question; returns the exit status."""
-    with suppress(KeyboardInterrupt):
-        return 0 if start(**options).say(question) else INTERRUPTED
+    """Print the answer to one question; returns the exit status. Raises ChatError."""
+    with suppress(KeyboardInterrupt), conversation(**options) as talk:
+        return 0 if talk.say(question) else INTERRUPTED
     return INTERRUPTED
 
 
 def chat_until_done(**options: Any) -> None:
-    """Answer line after line until /exit or the end of the input."""
-    conversation = start(**options)
-    click.echo(f"{conversation.model}: /clear begins anew, /exit ends, Ctrl-C cancels an answer", err=True)
-    for line in typed_lines():
-        if line == "/exit":
-            return
-        if line == "/clear":
-            conversation.clear()
-        elif line:
-            try:
-                conversation.say(line)
-            except ChatError as error:
-                click.echo(f"Error: {error}", err=True)
+    """Answer line after line until /exit or the end of the input. Raises ChatError if the server does not answer."""
+    with conversation(**options) as talk:
+        click.echo(f"{talk.model}: /clear begins anew, /exit ends, Ctrl-C cancels an answer", err=True)
+        for line in typed_lines():
+            if line == "/exit":
+                return
+            if line == "/clear":
+                talk.clear()
+            elif line:
+                _say(talk, line)
 
 
-def start(
+@contextmanager
+def conversation(
     url: str, model: str | None, system: str | None, max_tokens: int | None, temperature: float | None
-) -> Conversation:
+) -> Iterator[Conversation]:
     """A new conversation. Raises ChatError if the server does not answer."""
-    client = ModelClient(url)
-    parameters = {"max_tokens": max_tokens, "temperature": temperature}
-    conversation = Conversation(client, model or client.only_model(), system, parameters)
-    conversation.clear()
-    return conversation
+    with closing(ModelClient(url)) as client:
+        parameters = {"max_tokens": max_tokens, "temperature": temperature}
+        talk = Conversation(client, model or client.only_model(), system, parameters)
+        talk.clear()
+        yield talk
+
+
+def _say(talk: Conversation, line: str) -> None:
+    try:
+        talk.say(line)
+    except ChatError as error:  # the next line may fare better
+        click.echo(f"Error: {error}", err=True)
 
 
 def typed_lines() -> Iterator[str]:

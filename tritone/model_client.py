@@ -38,7 +38,7 @@ class ModelClient:
         self._client = triton.InferenceServerClient(url)
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection. Left to the end of the interpreter, grpc may wait for a thread that is no more."""
         self._client.close()
 
     def only_model(self) -> str:

@@ -1,0 +1,205 @@
+"""Starts `tritone serve` for a test and sees to it that nothing is left of it afterwards."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import tritonclient.grpc as triton
+
+from tritone.run_dir import VARIABLE, RunDir
+
+HOST = "127.0.0.1"
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 45.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A launcher that was started. `log` has its stderr, `out` its stdout; `runtime_dir` holds its run folder."""
+
+    process: subprocess.Popen[bytes]
+    http_port: int
+    grpc_port: int
+    metrics_port: int
+    log: Path
+    out: Path
+    runtime_dir: Path
+
+    @property
+    def http(self) -> str:
+        return f"{HOST}:{self.http_port}"
+
+    @property
+    def grpc(self) -> str:
+        return f"{HOST}:{self.grpc_port}"
+
+    @property
+    def metrics(self) -> str:
+        return f"{HOST}:{self.metrics_port}"
+
+    @property
+    def run(self) -> RunDir:
+        (path,) = (self.runtime_dir / "tritone").glob(f"{self.process.pid}-*")
+        return RunDir(path)
+
+    @property
+    def server_pid(self) -> int:
+        """The process id of tritonserver."""
+        state = json.loads((self.run.path / "state.json").read_text())
+        return int(state["server"]["pid"])
+
+    def stage_pid(self, stage: str) -> int:
+        """The process id of a stage: preprocess, engine or postprocess."""
+        children = psutil.Process(self.server_pid).children()
+        (pid,) = (child.pid for child in children if f"_{stage}/1/model.py" in " ".join(child.cmdline()))
+        return pid
+
+    def is_ready(self) -> bool:
+        with closing(http.client.HTTPConnection(HOST, self.http_port, timeout=5)) as connection:
+            try:
+                connection.request("GET", "/v2/health/ready")
+                return connection.getresponse().status == 200
+            except OSError:
+                return False
+
+    def wait_until_ready(self) -> None:
+        wait_until(lambda: b" is ready" in self.log.read_bytes() or self.process.poll() is not None, READY_TIMEOUT_S)
+        assert self.process.poll() is None, self.log.read_text()
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_TIMEOUT_S)
+
+
+@contextmanager
+def serve(folder: Path, model: Path | None, *options: str, engine: str = "scripted") -> Iterator[Server]:
+    """A server that is ready, on free ports; at the end it is stopped, and everything of it must be gone."""
+    with launched(folder, model, *options, engine=engine) as server:
+        server.wait_until_ready()
+        yield server
+        if server.process.poll() is None:
+            assert server.stop() == 0, server.log.read_text()
+        assert_gone(server)
+
+
+@contextmanager
+def launched(folder: Path, model: Path | None, *options: str, engine: str = "scripted") -> Iterator[Server]:
+    """A launcher that was just started; `folder` takes its log and its run folder. At the end it is killed."""
+    ports = free_ports(3)
+    names = ("--http-port", "--grpc-port", "--metrics-port")
+    given = [str(model)] if model else []
+    chosen = [text for name, port in zip(names, ports, strict=True) for text in (name, str(port))]
+    command = [sys.executable, "-m", "tritone", "serve", *given, "--engine", engine, *chosen, *options]
+    folder.mkdir(parents=True, exist_ok=True)
+    log, out = folder / "stderr.txt", folder / "stdout.txt"
+    with log.open("wb") as stderr, out.open("wb") as stdout:
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+    server = Server(process, *ports, log, out, folder)
+    try:
+        yield server
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for left in processes_of(folder):
+            left.kill()
+
+
+def assert_gone(server: Server) -> None:
+    """No process, port, run folder or shared memory of an ended launcher is left."""
+    assert [process.cmdline() for process in processes_of(server.runtime_dir)] == []
+    for port in (server.http_port, server.grpc_port, server.metrics_port):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+    assert list((server.runtime_dir / "tritone").iterdir()) == []
+    assert list(Path("/dev/shm").glob(f"tritone-{server.process.pid}-*")) == []
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """The server and stage processes whose run folder is below `folder`."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(VARIABLE, "").startswith(f"{folder}/"):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now."""
+    probes = [socket.create_server((HOST, 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def wait_until(condition: Callable[[], Any], timeout_s: float) -> None:
+    """Wait for a condition; AssertionError when it does not come true in time."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def generate(server: Server, model: str, **inputs: Any) -> dict[str, Any]:
+    """One answer by HTTP, whole."""
+    events = list(generate_stream(server, model, stream=False, **inputs))
+    return events[-1]
+
+
+def generate_stream(server: Server, model: str, **inputs: Any) -> Iterator[dict[str, Any]]:
+    """The events of an answer by HTTP, as they come; ConnectionError if it breaks off."""
+    with closing(http.client.HTTPConnection(HOST, server.http_port, timeout=30)) as connection:
+        connection.request("POST", f"/v2/models/{model}/generate_stream", json.dumps(inputs))
+        event: dict[str, Any] = {}
+        with connection.getresponse() as response:
+            for line in response:
+                if line.startswith(b"data: "):
+                    yield (event := json.loads(line.removeprefix(b"data: ")))
+        if not (event.get("finish_reason") or "error" in event):
+            raise ConnectionError("the answer broke off")  # http.client calls the end of the connection an end
+
+
+def grpc_stream(server: Server, model: str, **inputs: str) -> Iterator[dict[str, Any]]:
+    """The same by gRPC, for text inputs; ConnectionError for any error."""
+    replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with triton.InferenceServerClient(server.grpc) as client:
+        client.start_stream(lambda result, error: replies.put((result, error)))
+        client.async_stream_infer(
+            model, [_text_tensor(*item) for item in inputs.items()], enable_empty_final_response=True
+        )
+        while True:
+            result, error = replies.get(timeout=30)
+            if error:
+                raise ConnectionError(str(error))
+            tensors = {output.name: result.as_numpy(output.name) for output in result.get_response().outputs}
+            yield {name: tensor.item().decode() for name, tensor in tensors.items() if tensor.dtype == np.object_}
+            if result.get_response().parameters["triton_final_response"].bool_param:
+                return
+
+
+def _text_tensor(name: str, text: str) -> Any:
+    tensor = triton.InferInput(name, [1, 1], "BYTES")
+    tensor.set_data_from_numpy(np.array([[text.encode()]], np.object_))
+    return tensor
