@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ from perf.export import TokenCount, read_export
 from perf.records import RequestRecord
 from tritone.errors import TritoneError
 from tritone.perf_analyzer import find_perf_analyzer
+
+POLL_S = 0.02
 
 Inputs = Mapping[str, Any]
 """The inputs of one request: for each a list of elements."""
@@ -57,15 +61,22 @@ def run_load(
         process = subprocess.Popen(command, env=dict(analyzer.environment), stdout=log, stderr=subprocess.STDOUT)
         try:
             with sampler.watching("client", process.pid):
-                status = process.wait(load.timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise AnalyzerError(f"perf_analyzer took longer than {load.timeout_s:g} s") from error
+                _wait_unreaped(process.pid, load.timeout_s)
         finally:
             process.kill()
-            process.wait()
+            status = process.wait()
     if status != 0 or not export.is_file():
         raise AnalyzerError(f"perf_analyzer ended with status {status}: {_last_words(folder / 'perf_analyzer.log')}")
     return read_export(export, count_tokens, load.requests)
+
+
+def _wait_unreaped(pid: int, timeout_s: float) -> None:
+    """Wait for the end of a child without reaping it, so that its CPU time can still be read."""
+    deadline_s = time.monotonic() + timeout_s
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.monotonic() > deadline_s:
+            raise AnalyzerError(f"perf_analyzer took longer than {timeout_s:g} s")
+        time.sleep(POLL_S)
 
 
 def arguments(url: str, model: str, load: Load, data: Path, export: Path) -> list[str]:

@@ -27,6 +27,7 @@ class CpuSampler:
     def __init__(self, processes: Mapping[str, psutil.Process], clock: Callable[[], int] = time.time_ns) -> None:
         self._processes = dict(processes)
         self._clock = clock
+        self._lock = threading.Lock()  # one process is not sampled by two threads at once
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cpu-sampler", daemon=True)
         self.samples: dict[str, list[CpuSample]] = {}
@@ -43,12 +44,15 @@ class CpuSampler:
 
     @contextmanager
     def watching(self, name: str, pid: int) -> Iterator[None]:
-        """Sample one more process for a while."""
-        self._processes = {**self._processes, name: psutil.Process(pid)}
+        """Sample one more process for a while; one that ends meanwhile must not be reaped before that is over."""
+        process = psutil.Process(pid)
+        self._sample_one(name, process)
+        self._processes = {**self._processes, name: process}
         try:
             yield
         finally:
             self._processes = {other: process for other, process in self._processes.items() if other != name}
+            self._sample_one(name, process)
 
     def _run(self) -> None:
         while not self._ended.wait(INTERVAL_S):
@@ -56,7 +60,9 @@ class CpuSampler:
 
     def _sample(self) -> None:
         for name, process in self._processes.items():
-            with suppress(psutil.Error):  # it has ended
-                times = process.cpu_times()
-                sample = CpuSample(self._clock(), times.user + times.system)
-                self.samples.setdefault(name, []).append(sample)
+            self._sample_one(name, process)
+
+    def _sample_one(self, name: str, process: psutil.Process) -> None:
+        with self._lock, suppress(psutil.Error):  # it has ended
+            times = process.cpu_times()
+            self.samples.setdefault(name, []).append(CpuSample(self._clock(), times.user + times.system))

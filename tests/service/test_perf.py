@@ -1,0 +1,68 @@
+"""The benchmarks run, and their figures follow from the raw samples they leave."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf import metrics
+from perf.records import RequestRecord
+
+from .nvidia_layout import write_layout
+
+pytestmark = pytest.mark.service
+
+
+def run_perf(out: Path, *arguments: str) -> dict[str, Any]:
+    """The summary of a benchmark of one round."""
+    command = [sys.executable, "-m", "perf", *arguments, "--rounds", "1", "--out", str(out)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"Raw samples: {out}" in run.stdout
+    summary: dict[str, Any] = json.loads((out / "summary.json").read_text())
+    return summary
+
+
+def raw_requests(out: Path, **wanted: Any) -> list[RequestRecord]:
+    """The raw samples of one run."""
+    rows = [json.loads(line) for line in (out / "requests.jsonl").read_text().splitlines()]
+    return [
+        RequestRecord(row["started_ns"], tuple(row["received_ns"]), tuple(row["tokens"]))
+        for row in rows
+        if wanted.items() <= row.items()
+    ]
+
+
+def test_pipeline_next_to_another_ensemble(tmp_path: Path) -> None:
+    write_layout(tmp_path / "layout")
+    out = tmp_path / "out"
+    load = ("--streams", "1,4", "--rate", "100", "--tokens", "20", "--seconds", "1")
+    summary = run_perf(out, "pipeline", *load, "--against", str(tmp_path / "layout"))
+    figures = {(entry["side"], entry["streams"]): entry for entry in summary["medians"]}
+    assert set(figures) == {(side, streams) for side in ("tritone", "against") for streams in (1, 4)}
+    for (side, streams), found in figures.items():
+        requests = raw_requests(out, side=side, streams=streams)
+        assert {len(request.tokens) for request in requests if side == "against"} <= set(range(10, 31))
+        if streams == 4:
+            window = metrics.steady_window(requests, 4)
+            assert found["tokens_per_s"] == metrics.tokens_per_s(requests, window)
+        else:
+            assert 0 < found["added_p50_ms"] <= found["added_p99_ms"]
+            assert {sum(request.tokens) for request in requests} == {20}
+        assert min(found[f"rss_mib_{name}"] for name in ("server", "preprocess", "engine", "postprocess")) > 1
+    assert [entry["streams"] for entry in summary["ratios"]] == [1, 4]
+
+
+def test_overhead_of_the_ensemble(tmp_path: Path) -> None:
+    summary = run_perf(tmp_path / "out", "overhead", "--streams", "2", "--tokens", "8")
+    requests = raw_requests(tmp_path / "out", side="tritone", streams=2, round=1)
+    assert [sum(request.tokens) for request in requests] == [8, 8]
+    (found,) = summary["medians"]
+    assert found["tritone_tokens_per_s"] == metrics.burst_tokens_per_s(requests)
+    assert found["ratio"] == found["tritone_tokens_per_s"] / found["bare_tokens_per_s"]
+    assert set(summary["memory"]) == {"bare engine", "server", "preprocess", "engine", "postprocess"}
