@@ -11,12 +11,15 @@ from tritone.errors import TritoneError
 
 
 def counts(context: click.Context, parameter: click.Parameter, value: str | None) -> list[int] | None:
-    """Positive whole numbers, separated by commas."""
+    """Positive whole numbers, each once, separated by commas."""
     texts = value.split(",") if value is not None else []
     for text in texts:
         if not text.strip().isdecimal() or int(text) == 0:
             raise click.BadParameter(f"expected whole numbers above 0, separated by commas, got {text!r}")
-    return [int(text) for text in texts] or None
+    numbers = [int(text) for text in texts]
+    if len(set(numbers)) < len(numbers):
+        raise click.BadParameter(f"expected each number once, got {value!r}")
+    return numbers or None
 
 
 OUT = click.option("--out", type=click.Path(path_type=Path), help="Result folder.  [default: results/VERB-TIME]")

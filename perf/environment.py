@@ -6,10 +6,12 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tritone.perf_analyzer import PerfAnalyzer, find_perf_analyzer
 from tritone.tritonserver import find_tritonserver
 
 SOURCE = Path(__file__).resolve().parent.parent
@@ -30,8 +32,25 @@ def describe_environment(seed: int) -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "triton": find_tritonserver().version,
+        "perf_analyzer": analyzer_version(find_perf_analyzer()),
         "packages": {package: _version(package) for package in PACKAGES},
     }
+
+
+def one_line(environment: Mapping[str, Any]) -> str:
+    """What a reader of a table must know."""
+    commit = (environment["commit"] or "unknown")[:12]
+    return (
+        f"{environment['cpu']}, {environment['cores']} cores, Triton {environment['triton']}, "
+        f"Python {environment['python']}, commit {commit}{' and changes' if environment['changed_files'] else ''}"
+    )
+
+
+def analyzer_version(analyzer: PerfAnalyzer) -> str:
+    """What perf_analyzer says of itself, on whichever stream."""
+    command = [str(analyzer.binary), "--version"]
+    run = subprocess.run(command, env=dict(analyzer.environment), capture_output=True, text=True)
+    return (run.stdout + run.stderr).strip()
 
 
 def cpu_model(cpuinfo: Path) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perf.environment import describe_environment
+from perf.environment import describe_environment, one_line
 from perf.records import CpuSample, RequestRecord
 from perf.tables import Table, to_markdown, to_text
 from tritone.errors import TritoneError
@@ -29,7 +29,8 @@ class ResultFolder:
         if any(path.iterdir()):
             raise TritoneError(f"the result folder {path} is not empty")
         self.path = path
-        self._write_json("environment.json", describe_environment(seed))
+        self._environment = describe_environment(seed)
+        self._write_json("environment.json", self._environment)
 
     def add_requests(self, run: Mapping[str, Any], requests: Sequence[RequestRecord]) -> None:
         """Append the requests of one measured run; `run` says which it was."""
@@ -43,10 +44,11 @@ class ResultFolder:
     def finish(self, summary: Mapping[str, Any], tables: Sequence[Table], report: Callable[[str], None]) -> None:
         """Write the figures and show them."""
         self._write_json("summary.json", summary)
-        (self.path / "table.md").write_text("\n".join(map(to_markdown, tables)), "utf-8")
+        described = one_line(self._environment)
+        (self.path / "table.md").write_text("\n".join([f"{described}\n", *map(to_markdown, tables)]), "utf-8")
         for table in tables:
             report(f"\n{to_text(table)}")
-        report(f"\nRaw samples: {self.path}")
+        report(f"\n{described}\nRaw samples: {self.path}")
 
     def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         with (self.path / name).open("a", encoding="utf-8") as file:

@@ -19,6 +19,7 @@ from perf.runs import Point
         ),
         (["pipeline", "--streams", "0"], "'--streams': expected whole numbers above 0, separated by commas, got '0'"),
         (["pipeline", "--streams", ""], "'--streams': expected whole numbers above 0, separated by commas, got ''"),
+        (["overhead", "--streams", "8,1,8"], "'--streams': expected each number once, got '8,1,8'"),
         (["pipeline", "--rate", "0"], "'--rate'"),
         (["pipeline", "--rounds", "0"], "'--rounds'"),
         (["pipeline", "--against", "/nowhere"], "'--against'"),

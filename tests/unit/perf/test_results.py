@@ -13,10 +13,20 @@ from perf.results import ResultFolder
 from perf.tables import Table
 from tritone.errors import TritoneError
 
+ENVIRONMENT = {
+    "cpu": "A CPU",
+    "cores": 2,
+    "triton": "2.51.0",
+    "python": "3.11.7",
+    "commit": "0123456789abcdef",
+    "changed_files": "",
+}
+ONE_LINE = "A CPU, 2 cores, Triton 2.51.0, Python 3.11.7, commit 0123456789ab"
+
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "describe_environment", lambda seed: {"seed": seed})
+    monkeypatch.setattr(results, "describe_environment", lambda seed: {**ENVIRONMENT, "seed": seed})
 
 
 def test_files(tmp_path: Path) -> None:
@@ -34,10 +44,10 @@ def test_files(tmp_path: Path) -> None:
         "time_ns": 8,
         "cpu_s": 0.5,
     }
-    assert json.loads((folder.path / "environment.json").read_text()) == {"seed": 7}
+    assert json.loads((folder.path / "environment.json").read_text()) == {**ENVIRONMENT, "seed": 7}
     assert json.loads((folder.path / "summary.json").read_text()) == {"figure": 1}
-    assert (folder.path / "table.md").read_text() == "## T\n\n| a |\n| --- |\n| 1 |\n"
-    assert shown == ["\nT\na\n1", f"\nRaw samples: {folder.path}"]
+    assert (folder.path / "table.md").read_text() == f"{ONE_LINE}\n\n## T\n\n| a |\n| --- |\n| 1 |\n"
+    assert shown == ["\nT\na\n1", f"\n{ONE_LINE}\nRaw samples: {folder.path}"]
 
 
 def test_folder_in_use_is_refused(tmp_path: Path) -> None:
