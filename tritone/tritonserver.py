@@ -7,6 +7,7 @@ wheel has a stub for: different Pythons may share the cache, and Triton wants th
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import zipfile
@@ -25,6 +26,7 @@ LIBRARIES = "nvidia_pytriton.libs"
 _ARTIFACT = f"tritonserver-{EMBEDDED_VERSION}"
 _TREE = "pytriton/tritonserver"
 _STUBS = f"{_TREE}/python_backend_stubs"
+_BUNDLED_LIBPYTHON = re.compile(rb"libpython3-[0-9a-f]{8}\.(\d+\.so\.1\.0)\0")
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,20 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, progress: Progress) -> None:
         backend = folder / _TREE / f"backends-{stubs.name}" / "python"
         shutil.copytree(folder / _TREE / "backends" / "python", backend)
         for stub in stubs.iterdir():
+            _unbundle_libpython(stub)
             stub.rename(backend / stub.name)
     shutil.rmtree(folder / _STUBS)
     shutil.rmtree(folder / _TREE / "backends")
+
+
+def _unbundle_libpython(stub: Path) -> None:
+    """Let the stub load the libpython of the running Python, as every stub but that for 3.13 does.
+
+    That one loads a copy in the wheel, under a name of its own. Another build has other modules compiled in: on Debian
+    13 `import math` then fails. The right name is shorter, so it can be written over the other in the ELF string table.
+    """
+    binary = stub.read_bytes()
+    stub.write_bytes(_BUNDLED_LIBPYTHON.sub(lambda name: (b"libpython3." + name[1]).ljust(len(name[0]), b"\0"), binary))
 
 
 def _version_of(root: Path) -> str:

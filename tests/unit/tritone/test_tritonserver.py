@@ -21,7 +21,7 @@ MEMBERS = {
     f"{TREE}/backends/python/libtriton_python.so": "backend",
     f"{TREE}/backends/python/triton_python_backend_utils.py": "utils",
     f"{TREE}/python_backend_stubs/{PYTHON_VERSION}/triton_python_backend_stub": "ours",
-    f"{TREE}/python_backend_stubs/3.8/triton_python_backend_stub": "old",
+    f"{TREE}/python_backend_stubs/3.8/triton_python_backend_stub": "old\0libpython3-0123abcd.8.so.1.0\0stub",
     "nvidia_pytriton.libs/libtritonserver-1.so": "library",
     "pytriton/triton.py": "not wanted",
 }
@@ -55,10 +55,17 @@ def test_embedded_server_is_unpacked_with_a_backends_folder_for_each_python(cach
         "triton_python_backend_utils.py": "utils",
         "triton_python_backend_stub": "ours",
     }
-    assert (root / TREE / "backends-3.8/python/triton_python_backend_stub").read_text() == "old"
     assert sorted(entry.name for entry in (root / TREE).iterdir()) == sorted(["backends-3.8", backends.name, "bin"])
     assert not (root / "pytriton/triton.py").exists()
     assert cached_tritonserver() == install
+
+
+@pytest.mark.usefixtures("pip_with_triton")
+def test_a_stub_with_a_libpython_of_its_own_is_made_to_load_the_running_one(cache: Path, steps: Steps) -> None:
+    find_tritonserver(steps)
+    stub = cache / "tritonserver-2.51.0" / TREE / "backends-3.8/python/triton_python_backend_stub"
+    padding = len("-0123abcd") * "\0"
+    assert stub.read_text() == f"old\0libpython3.8.so.1.0\0{padding}stub"
 
 
 @pytest.mark.usefixtures("pip_with_triton")
