@@ -108,9 +108,7 @@ class Pump:
         while self._cancelled:
             self._abort(self._cancelled.popleft())
         while self._ready and self._window < WINDOW:
-            stream = self._ready.popleft()
-            stream.is_ready = False
-            self._advance(stream)
+            self._send_next(self._ready.popleft())
         now_s = self._clock()
         if now_s - self._checked_at_s > IDLE_POLL_S:
             self._checked_at_s = now_s
@@ -158,11 +156,17 @@ class Pump:
             self._blocked.discard(stream.key.row)
         elif stream.is_in_flight:
             self._blocked.add(stream.key.row)
-        elif self._window < WINDOW or stream.context or stream.finish_reason:
+        elif stream.context or stream.finish_reason:
             self._send(stream)
         elif not stream.is_ready:
             stream.is_ready = True
             self._ready.append(stream)
+
+    def _send_next(self, stream: Stream) -> None:
+        """Send a stream's chunk whose turn it is, unless the stream has ended or sent it meanwhile."""
+        stream.is_ready = False
+        if stream.pending and not (stream.is_in_flight or stream.is_closed):
+            self._send(stream)
 
     def _send(self, stream: Stream) -> None:
         """Send what is pending, an empty chunk if that is nothing."""

@@ -237,6 +237,23 @@ def test_window_keeps_the_queue_short_but_first_and_last_chunks_pass(tmp_path: P
     assert sent(late)[1:] == [(2, [2, 3], "")]
 
 
+def test_streams_take_turns_in_the_window(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, rows=3 * WINDOW)
+    streams = [bench.admit() for _ in range(3 * WINDOW)]
+    for key, responder in streams:
+        bench.make(key, 1)
+        bench.ack(responder)
+    for _ in range(30):
+        bench.adapter.deltas = [TokenDelta(key, (2,)) for key, _ in streams]
+        bench.pump.turn()
+        for _, responder in streams:
+            chunk = responder.chunks[-1]
+            bench.post.ack(chunk.key, chunk.number)
+    counts = [len(responder.chunks) for _, responder in streams]
+    assert max(counts) - min(counts) <= 1
+    assert sum(counts) == 3 * WINDOW + 30 * WINDOW
+
+
 def test_lost_chunks_take_no_place_in_the_window(tmp_path: Path) -> None:
     bench = Bench(tmp_path, rows=WINDOW + 1)
     gone = [bench.admit() for _ in range(WINDOW)]
