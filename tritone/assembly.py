@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ensemble_repo.assemble import assemble
-from tritone.config import Config
+from tritone.config import Config, ConfigError
 from tritone.served_model import check_settings, find_model
 
 # what the stages import; numpy is the container's own
@@ -16,13 +16,13 @@ _ENGINE_LIBRARIES = {"openvino": ("openvino-genai",)}
 
 
 def assemble_for_container(config: Config, out: Path) -> str:
-    """Write the repository to `out` and return what to run.
-
-    Raises TritoneError or SettingError for what cannot be served, FileExistsError if `out` is not empty.
-    """
+    """Write the repository to the new folder `out` and return what to run. Raises TritoneError or SettingError."""
     check_settings(config)
     model = find_model(config)
-    assemble(out, model.name, model.tokenizer_dir, model.settings)
+    try:
+        assemble(out, model.name, model.tokenizer_dir, model.settings)
+    except OSError as error:
+        raise ConfigError(f"OUT: the repository cannot be written: {error}") from error
     return _advice(config, model.name, out.absolute(), model.settings.get("model_path"))
 
 

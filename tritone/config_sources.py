@@ -28,8 +28,8 @@ PREFIX = "TRITONE_"
 
 # read elsewhere: the cache by tritone/cache.py, the run folder by the stages
 _OTHER_VARIABLES = ("TRITONE_CACHE", "TRITONE_RUN_DIR")
-# Kubernetes gives every pod variables like these for a service called "tritone" or "tritone-…"
-_SERVICE_VARIABLE = re.compile(r"TRITONE_(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP).*)?)")
+# Kubernetes gives every pod NAME=VALUE like these for a service called "tritone" or "tritone-…"
+_SERVICE_VARIABLE = re.compile(r"TRITONE_(.*_)?(SERVICE_(HOST|PORT.*)=.*|PORT_\d+_(TCP|UDP).*|PORT=(tcp|udp)://.*)")
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 
 
@@ -82,8 +82,8 @@ def _environment(environment: Mapping[str, str]) -> Source:
     fields = [*Config.model_fields, "config"]
     known = {PREFIX + field.upper(): field for field in fields}
     values: dict[str, Any] = {known[name]: value for name, value in environment.items() if name in known}
-    for name in environment:
-        is_other = name in _OTHER_VARIABLES or _SERVICE_VARIABLE.fullmatch(name)
+    for name, value in environment.items():
+        is_other = name in _OTHER_VARIABLES or _SERVICE_VARIABLE.match(f"{name}={value}")
         if name.startswith(PREFIX) and name not in known and not is_other:
             raise ConfigError(f"environment: {_unknown(name, [*known, *_OTHER_VARIABLES])}")
     if "settings" in values:

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 0.1
 STILL_LOADING_S = 10.0  # how often the log says so
-VERDICT_S = 2.0  # how long Triton may take to say why a stage has ended
+VERDICT_S = 2.0  # how long Triton may take to say that a stage which has ended could not load
 
 
 def wait_until_ready(server: ServerProcess, address: ServerAddress, stop: StopSignals, timeout_s: float) -> str:
@@ -41,12 +41,11 @@ class _LoadWatch:
     def problem(self) -> str:
         """What has gone wrong, "" if nothing has."""
         now_s = time.monotonic()
-        death = self._server.death()
-        if not death:
+        # a stage that could not load ends too, but then Triton gives the reason when all others have been loaded
+        if set(self._server.dead_stages()) <= self._server.output.failed:
             self._all_alive_s = now_s
-        # a stage that could not load ends too, but then Triton is about to give the reason
         if self._server.has_ended() or now_s - self._all_alive_s > VERDICT_S:
-            return f"{death} while loading{_last_error(self._server)}"
+            return f"{self._server.death()} while loading{_last_error(self._server)}"
         loading = ", ".join(sorted(self._server.output.loading)) or "the models"
         if now_s - self._started_s > self._timeout_s:
             return (

@@ -17,17 +17,19 @@ LONGEST_LINE = 1 << 16
 _CHUNK = 1 << 16
 _CLOSE_TIMEOUT_S = 5.0
 _LOADING = re.compile(r"loading: (.+):\d+")
-_LOADED = re.compile(r"(?:successfully loaded|failed to load) '(.+?)'")
+_LOADED = re.compile(r"successfully loaded '(.+)'")
+_FAILED = re.compile(r"failed to load '(.+?)'")
 
 
 class ServerOutput:
-    """Reads `pipe` to its end and closes it. `loading` holds the models that are being loaded."""
+    """Reads `pipe` to its end and closes it. `loading` and `failed` are the models that are and could not be loaded."""
 
     def __init__(self, pipe: IO[bytes], is_gpu_host: bool) -> None:
         self._pipe = pipe
         self._reader = RecordReader(is_gpu_host)
         self._thread = threading.Thread(target=self._run, name="server-output", daemon=True)
         self.loading: set[str] = set()
+        self.failed: set[str] = set()
         self._has_begun = False
         self.last_errors: deque[str] = deque(maxlen=5)
         self._thread.start()
@@ -71,10 +73,13 @@ class ServerOutput:
         logging.getLogger(record.source).log(record.level, "%s", record.message)
 
     def _note(self, record: Record) -> None:
-        self._has_begun |= record.source.startswith("triton.")
+        self._has_begun |= record.source != "server"
         if record.level >= logging.ERROR or not self._has_begun:  # the system's words, when it cannot even start
             self.last_errors.append(record.message)
         if match := _LOADING.match(record.message):
             self.loading.add(match[1])
         elif match := _LOADED.match(record.message):
             self.loading.discard(match[1])
+        elif match := _FAILED.match(record.message):
+            self.loading.discard(match[1])
+            self.failed.add(match[1])

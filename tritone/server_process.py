@@ -84,8 +84,12 @@ class ServerProcess:
         status = self._process.poll()
         if status is not None:
             return f"tritonserver {_ending(status)}"
-        dead = sorted(stage.model for stage in self.stages.values() if stage.is_dead)
+        dead = self.dead_stages()
         return f"the process of {' and '.join(dead)} has died" if dead else ""
+
+    def dead_stages(self) -> list[str]:
+        """The models of the stages whose processes have ended."""
+        return sorted(stage.model for stage in self.stages.values() if stage.is_dead)
 
     def terminate(self) -> None:
         """Ask the server to finish what it does and end."""

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 0.1
 LAST_WORDS_S = 0.3  # what the other stages have to get their last answers out when one has died
-SETTLE_S = 0.15
+QUIET_POLLS = 3
 UNLOAD_TIMEOUT_S = 5.0  # Triton takes two seconds, but for ever when an idle connection is open
 
 
@@ -103,17 +103,17 @@ class Supervisor:
             logger.warning("%d open streams were cut off", cut_off)
             return False
         server.terminate()
-        self._wait(lambda: server.has_ended() or self._stop.is_forced, UNLOAD_TIMEOUT_S)
+        ends_s = time.monotonic() + UNLOAD_TIMEOUT_S
+        while not (server.has_ended() or self._stop.is_forced) and time.monotonic() < ends_s:
+            time.sleep(POLL_S)
         return True
 
     def _wait_for_streams(self, server: ServerProcess, timeout_s: float) -> None:
-        """Wait until there are no streams, or no hope. Triton itself is told later: it would stop serving gRPC."""
-        for _ in range(2):  # what was just let in may not be a stream yet
-            time.sleep(SETTLE_S)
-            self._wait(lambda: not self._run.live_streams() or self._stop.is_forced or server.death() != "", timeout_s)
-
-    @staticmethod
-    def _wait(condition: Callable[[], bool], timeout_s: float) -> None:
-        deadline_s = time.monotonic() + timeout_s
-        while not condition() and time.monotonic() < deadline_s:
+        """Wait until there are no streams, or no hope. Triton hears of it later: it would stop serving gRPC."""
+        ends_s = time.monotonic() + timeout_s
+        quiet_polls = 0  # what was just let in may not be a stream yet
+        while quiet_polls < QUIET_POLLS and time.monotonic() < ends_s:
+            if self._stop.is_forced or server.death():
+                return
             time.sleep(POLL_S)
+            quiet_polls = 0 if self._run.live_streams() else quiet_polls + 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import queue
 import signal
 import socket
 import subprocess
@@ -17,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
-import tritonclient.grpc as triton
 
 from tritone.run_dir import VARIABLE, RunDir
 
@@ -179,27 +176,3 @@ def generate_stream(server: Server, model: str, **inputs: Any) -> Iterator[dict[
                     yield (event := json.loads(line.removeprefix(b"data: ")))
         if not (event.get("finish_reason") or "error" in event):
             raise ConnectionError("the answer broke off")  # http.client calls the end of the connection an end
-
-
-def grpc_stream(server: Server, model: str, **inputs: str) -> Iterator[dict[str, Any]]:
-    """The same by gRPC, for text inputs; ConnectionError for any error."""
-    replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    with triton.InferenceServerClient(server.grpc) as client:
-        client.start_stream(lambda result, error: replies.put((result, error)))
-        client.async_stream_infer(
-            model, [_text_tensor(*item) for item in inputs.items()], enable_empty_final_response=True
-        )
-        while True:
-            result, error = replies.get(timeout=30)
-            if error:
-                raise ConnectionError(str(error))
-            tensors = {output.name: result.as_numpy(output.name) for output in result.get_response().outputs}
-            yield {name: tensor.item().decode() for name, tensor in tensors.items() if tensor.dtype == np.object_}
-            if result.get_response().parameters["triton_final_response"].bool_param:
-                return
-
-
-def _text_tensor(name: str, text: str) -> Any:
-    tensor = triton.InferInput(name, [1, 1], "BYTES")
-    tensor.set_data_from_numpy(np.array([[text.encode()]], np.object_))
-    return tensor

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,13 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.service.grpc_client import Stream
 from tests.service.serving import (
     HOST,
     Server,
     assert_gone,
     generate,
     generate_stream,
-    grpc_stream,
     launched,
     processes_of,
     serve,
@@ -32,22 +32,22 @@ from tests.service.serving import (
 pytestmark = pytest.mark.service
 
 STREAMS = 4
-Stream = Callable[..., Iterator[dict[str, Any]]]
+Front = Callable[..., Iterable[dict[str, Any]]]
 
 
 class Streams:
     """Answers of so many characters that are being streamed, each in a thread of its own."""
 
-    def __init__(self, server: Server, characters: int, stream: Stream = generate_stream) -> None:
+    def __init__(self, server: Server, characters: int, front: Front = generate_stream) -> None:
         self._pool = ThreadPoolExecutor(STREAMS)
         self._server = server
-        self._open = stream
+        self._front = front
         self.texts = ["abcd"[index] * characters for index in range(STREAMS)]
         self._futures = [self._pool.submit(self._stream, text) for text in self.texts]
         wait_until(lambda: server.run.live_streams() == STREAMS, 10)
 
     def _stream(self, text: str) -> list[dict[str, Any]]:
-        return list(self._open(self._server, "toy", text_input=text))
+        return list(self._front(self._server, "toy", text_input=text))
 
     def results(self, timeout_s: float) -> list[str | BaseException]:
         """The texts, or what went wrong; an error from the server's last event counts as one."""
@@ -68,7 +68,7 @@ def test_serves_until_told_to_stop(tmp_path: Path, toy_model: Path) -> None:
     with serve(tmp_path, toy_model, "--set", "tokens_per_second=1000") as server:
         assert generate(server, "toy", text_input="hello")["text_output"] == "hello"
         answer = generate(server, "toy", messages=json.dumps([{"role": "user", "content": "hi"}]))
-        assert answer["text_output"] == "[user]hi[assistant]"
+        assert answer["text_output"] == "[user]hi"  # the script ends where the template put an end token
         state = json.loads((server.run.path / "state.json").read_text())
         assert state["launcher"]["pid"] == server.process.pid
     printed = server.out.read_text()
@@ -76,10 +76,14 @@ def test_serves_until_told_to_stop(tmp_path: Path, toy_model: Path) -> None:
     assert f"tritone chat --url {server.grpc}" in printed
 
 
-@pytest.mark.parametrize("stream", [generate_stream, grpc_stream])
-def test_lets_open_streams_end(tmp_path: Path, toy_model: Path, stream: Stream) -> None:
+def grpc_stream(server: Server, model: str, **inputs: str) -> Iterable[dict[str, Any]]:
+    return Stream(server.grpc, model, **inputs)
+
+
+@pytest.mark.parametrize("front", [generate_stream, grpc_stream])
+def test_lets_open_streams_end(tmp_path: Path, toy_model: Path, front: Front) -> None:
     with serve(tmp_path, toy_model, "--set", "tokens_per_second=40") as server:
-        streams = Streams(server, 80, stream)
+        streams = Streams(server, 80, front)
         assert server.stop() == 0
         assert streams.results(1) == streams.texts
 
@@ -178,6 +182,17 @@ def test_names_the_model_that_does_not_load_and_why(tmp_path: Path, toy_model: P
     assert server.log.read_text().splitlines()[-1] == (
         "Error: toy_engine did not load: FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file'"
     )
+    assert_gone(server)
+
+
+def test_names_a_stage_that_dies_while_loading(tmp_path: Path, toy_model: Path) -> None:
+    script = tmp_path / "never-written"
+    os.mkfifo(script)  # the engine waits for it
+    with launched(tmp_path, toy_model, "--set", f"script_file={script}") as server:
+        wait_until(lambda: b"loaded 'toy_preprocess'" in server.log.read_bytes(), 30)
+        os.kill(server.stage_pid("engine"), signal.SIGKILL)
+        assert server.process.wait(10) == 1
+    assert server.log.read_text().splitlines()[-1].startswith("Error: the process of toy_engine has died while loading")
     assert_gone(server)
 
 

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ensemble_repo.settings import SettingError
+from tests.toy_tokenizers import byte_level_tokenizer
+from tritone.config import Config, ConfigError
+from tritone.errors import ModelError
+from tritone.served_model import ModelFiles, check_settings, find_model, repository_settings
+
+FILES = ModelFiles(Path("/models/tokenizer"), Path("/models/m.gguf"), vocab_size=300, context=64)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "Toy Model"
+    folder.mkdir()
+    byte_level_tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_settings_for_an_engine_with_weights() -> None:
+    config = Config(max_num_seqs=4, kv_cache_gib=2, settings={"device": "CPU"})
+    assert repository_settings(config, FILES) == {
+        "engine": "openvino",
+        "vocab_size": 300,
+        "max_model_len": 64,
+        "max_num_seqs": 4,
+        "kv_cache_gib": 2,
+        "model_path": "/models/m.gguf",
+        "device": "CPU",
+    }
+
+
+def test_the_context_can_be_made_shorter_but_not_longer() -> None:
+    assert repository_settings(Config(max_model_len=32), FILES)["max_model_len"] == 32
+    with pytest.raises(ConfigError, match="--max-model-len: the model takes at most 64 tokens, got 65"):
+        repository_settings(Config(max_model_len=65), FILES)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("engine", "--engine"), ("model_path", "MODEL"), ("max_model_len", "--max-model-len")]
+)
+def test_what_has_an_option_is_no_setting(name: str, place: str) -> None:
+    with pytest.raises(ConfigError, match=f"settings: {name} is given as {place}"):
+        repository_settings(Config(settings={name: 1}), FILES)
+
+
+def test_settings_are_checked_before_there_is_a_model() -> None:
+    check_settings(Config(settings={"ack_timeout_s": 2}))
+    with pytest.raises(SettingError, match=r"ack_timout_s \(did you mean ack_timeout_s\?\)"):
+        check_settings(Config(settings={"ack_timout_s": 2}))
+    with pytest.raises(SettingError, match="ack_timeout_s: expected float, got 'fast'"):
+        check_settings(Config(settings={"ack_timeout_s": "fast"}))
+    with pytest.raises(SettingError, match="kv_cache_gib"):
+        check_settings(Config(engine="scripted", kv_cache_gib=1))
+
+
+def test_the_scripted_engine_takes_a_tokenizer_alone(folder: Path) -> None:
+    model = find_model(Config(engine="scripted", model=str(folder)))
+    assert (model.name, model.tokenizer_dir) == ("toy-model", folder)
+    assert model.settings == {"engine": "scripted", "vocab_size": 259, "max_model_len": 4096}
+
+
+def test_the_scripted_engine_reads_a_config_that_is_there(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 320, "max_position_embeddings": 100}))
+    settings = find_model(Config(engine="scripted", model=str(folder))).settings
+    assert settings == {"engine": "scripted", "vocab_size": 320, "max_model_len": 100}
+
+
+def test_a_name_is_made_safe(folder: Path) -> None:
+    config = Config(engine="scripted", model=str(folder), name="org/模型-7b v1")
+    assert find_model(config).name.startswith("org-7b-v1-")
+    with pytest.raises(ModelError, match="not allowed"):
+        find_model(Config(engine="scripted", model=str(folder), name="a/../b"))
+
+
+def test_openvino_says_what_to_do_with_a_hugging_face_folder(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 320, "max_position_embeddings": 100}))
+    (folder / "model.safetensors").touch()
+    with pytest.raises(ModelError, match="optimum-cli export openvino"):
+        find_model(Config(model=str(folder)))
