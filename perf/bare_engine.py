@@ -49,7 +49,7 @@ class BareEngine:
 
 @contextmanager
 def bare_engine(settings: Mapping[str, Any]) -> Iterator[BareEngine]:
-    """An engine that is loaded, with the settings of the ensemble's. Raises BareEngineError."""
+    """An engine that is loaded, with the settings of the openvino adapter. Raises BareEngineError."""
     context = multiprocessing.get_context("spawn")  # a fresh interpreter: its memory is the engine's alone
     connection, far_end = context.Pipe()
     process = context.Process(target=_serve, args=(far_end, dict(settings)), daemon=True)
@@ -65,16 +65,31 @@ def bare_engine(settings: Mapping[str, Any]) -> Iterator[BareEngine]:
         process.join()
 
 
-def _serve(connection: Connection, settings: Mapping[str, Any]) -> None:
+def load_pipeline(
+    *,
+    model_path: str,
+    max_num_seqs: int,
+    kv_cache_gib: int,
+    kv_cache_dtype: str,
+    max_num_batched_tokens: int,
+    enable_prefix_caching: bool,
+    device: str,
+) -> Any:
+    """OpenVINO's pipeline as the adapter makes it, from the adapter's settings: all of them, or it is no comparison."""
     import openvino_genai
 
     scheduler = openvino_genai.SchedulerConfig()
-    scheduler.cache_size = settings["kv_cache_gib"]
-    scheduler.max_num_seqs = settings["max_num_seqs"]
-    scheduler.max_num_batched_tokens = settings["max_num_batched_tokens"]
+    scheduler.cache_size = kv_cache_gib
+    scheduler.max_num_seqs = max_num_seqs
+    scheduler.max_num_batched_tokens = max_num_batched_tokens
     scheduler.dynamic_split_fuse = True
-    scheduler.enable_prefix_caching = settings["enable_prefix_caching"]
-    pipeline = openvino_genai.ContinuousBatchingPipeline(settings["model_path"], scheduler, settings["device"])
+    scheduler.enable_prefix_caching = enable_prefix_caching
+    properties = {"KV_CACHE_PRECISION": kv_cache_dtype}
+    return openvino_genai.ContinuousBatchingPipeline(model_path, scheduler, device, properties)
+
+
+def _serve(connection: Connection, settings: Mapping[str, Any]) -> None:
+    pipeline = load_pipeline(**settings)
     connection.send("ready")
     while True:
         try:

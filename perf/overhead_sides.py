@@ -11,6 +11,7 @@ from typing import Protocol
 import psutil
 
 from ensemble_repo.assemble import assemble, stage_parameters
+from ensemble_repo.settings import ADAPTERS
 from perf.analyzer import Load, run_load
 from perf.bare_engine import BareEngine, bare_engine
 from perf.cpu_sampler import CpuSampler
@@ -91,5 +92,7 @@ def both_sides(model: ModelFolder, max_num_seqs: int) -> Iterator[list[Side]]:
     def write(target: Path) -> None:
         assemble(target, BUNDLED_NAME, model.tokenizer_dir, settings)
 
-    with bare_engine(stage_parameters(settings)["engine"]) as engine, running_server(write) as server:
+    parameters = stage_parameters(settings)["engine"]
+    adapter_settings = {setting.name: parameters[setting.name] for setting in ADAPTERS["openvino"]}
+    with bare_engine(adapter_settings) as engine, running_server(write) as server:
         yield [BareSide(engine), EnsembleSide(server)]
