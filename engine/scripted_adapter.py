@@ -41,6 +41,7 @@ class Sequence:
     made: int = 0
     step: int = 0
     ready_at_s: float = 0.0
+    joined_at_step: int = 0
 
     def __post_init__(self) -> None:
         request = self.request
@@ -130,6 +131,7 @@ class ScriptedAdapter:
             if not self._running:
                 self._skip_idle_steps()
             sequence.ready_at_s = time.monotonic() + self._first_token_s
+            sequence.joined_at_step = self._steps_due(sequence.ready_at_s)
             self._running[sequence.request.key] = sequence
 
     def _skip_idle_steps(self) -> None:
@@ -141,14 +143,17 @@ class ScriptedAdapter:
         due_at_s = self._started_at_s + (self._steps_done + 1) / self._rate
         return max(due_at_s - time.monotonic(), 1e-5)
 
+    def _steps_due(self, at_s: float) -> int:
+        return int((at_s - self._started_at_s) * self._rate)
+
     def _play(self) -> list[TokenDelta]:
         now_s = time.monotonic()
-        steps = int((now_s - self._started_at_s) * self._rate) - self._steps_done
-        if steps <= 0 or not self._running:
+        steps_due = self._steps_due(now_s)
+        if steps_due <= self._steps_done or not self._running:
             return []
-        self._steps_done += steps
+        done, self._steps_done = self._steps_done, steps_due
         deltas = [
-            self._advance(sequence, steps)
+            self._advance(sequence, steps_due - max(done, sequence.joined_at_step))
             for sequence in list(self._running.values())
             if sequence.ready_at_s <= now_s and not (self._jitter and self._random.random() < self._jitter)
         ]

@@ -79,6 +79,14 @@ def test_rate_is_the_set_one_even_when_steps_are_late() -> None:
     assert 250 <= made < 400
 
 
+def test_newcomer_gets_no_token_of_a_step_before_it_came() -> None:
+    engine = adapter(tokens_per_second=10.0)
+    engine.submit(EngineRequest(1, (5,), 10_000))
+    time.sleep(0.25)
+    engine.submit(EngineRequest(2, (6,), 10_000))
+    assert [(delta.key, len(delta.ids)) for delta in engine.take(0)] == [(1, 2)]
+
+
 def test_abort_frees_the_slot_at_once() -> None:
     engine = adapter(max_num_seqs=1)
     engine.submit(EngineRequest(1, (5,), 10_000))
