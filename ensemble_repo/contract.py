@@ -111,7 +111,7 @@ CONTRACT: tuple[Tensor, ...] = (
     _to_client("text_output", "STRING", "new text, or all of it with stream=false"),
     _to_client("num_output_tokens", "INT32", "tokens made so far, an end token included"),
     _to_client("finish_reason", "STRING", "with the last response: stop, length or abort"),
-    _to_client("num_input_tokens", "INT32", "with the last response: tokens of the prompt"),
+    _to_client("num_input_tokens", "INT32", "with the first and the last response: tokens of the prompt"),
 )
 
 

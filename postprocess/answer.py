@@ -32,6 +32,7 @@ class Answer:
     def __init__(self, context: StreamContext, vocabulary: Vocabulary) -> None:
         self.context = context
         self.is_finished = False
+        self.is_first_reply = True  # nothing was sent of it yet
         self.checked_at_s = 0.0  # when it was last looked whether the client is still there
         self._detokenizer = detokenizer_for(vocabulary, is_text_start=not context.echo_text)
         self._matcher = StopMatcher(context.stop, include_stop=context.include_stop)

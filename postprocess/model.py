@@ -76,12 +76,13 @@ def read_text(request: Any, name: str) -> str:
 
 
 def to_tensors(reply: Reply) -> list[Any]:
-    """A reply as tensors, each with the batch dimension [1, 1]. A tensor costs, so what only the end has comes then."""
+    """A reply as tensors, each with the batch dimension [1, 1]. A tensor costs, so absent values stay out."""
     tensors = [
         pb_utils.Tensor("text_output", np.array([[reply.text.encode("utf-8")]], np.object_)),
         pb_utils.Tensor("num_output_tokens", np.array([[reply.num_output_tokens]], np.int32)),
     ]
     if reply.finish_reason:
         tensors.append(pb_utils.Tensor("finish_reason", np.array([[reply.finish_reason]], np.object_)))
+    if reply.num_input_tokens is not None:
         tensors.append(pb_utils.Tensor("num_input_tokens", np.array([[reply.num_input_tokens]], np.int32)))
     return tensors

@@ -22,12 +22,12 @@ LEFT_CHECK_INTERVAL_S = 0.25
 
 
 class Reply(NamedTuple):
-    """What the client gets for a chunk."""
+    """What the client gets for a chunk; the tokens of the prompt with the first and with the last one."""
 
     text: str
     finish_reason: str
-    num_input_tokens: int
     num_output_tokens: int
+    num_input_tokens: int | None
 
 
 class Streams:
@@ -65,7 +65,10 @@ class Streams:
         is_waiting = bool(context) and not ids and answer.context.is_stream
         if not (delta.text or delta.finish_reason or is_waiting):
             return None
-        return Reply(delta.text, delta.finish_reason, answer.context.num_input_tokens, answer.num_output_tokens)
+        is_end = answer.is_first_reply or delta.finish_reason
+        answer.is_first_reply = False
+        num_input_tokens = answer.context.num_input_tokens if is_end else None
+        return Reply(delta.text, delta.finish_reason, answer.num_output_tokens, num_input_tokens)
 
     def check_left(self, row: int, generation: int, is_cancelled: Callable[[], bool]) -> None:
         """Stop the stream if its client has left. To ask Triton costs, so that is done now and then for each stream."""

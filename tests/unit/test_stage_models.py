@@ -182,7 +182,7 @@ def test_postprocess_streams_deltas(repository: Path, engine: Any) -> None:
     requests = [chunk(1, b"caf\xc3", stream_context=context()), chunk(2, b"\xa9!")]
     model.execute(requests)
     assert [request.sender.responses[0].values() for request in requests] == [
-        {"text_output": [b"caf"], "num_output_tokens": [4]},
+        {"text_output": [b"caf"], "num_output_tokens": [4], "num_input_tokens": [4]},
         {"text_output": ["é!".encode()], "num_output_tokens": [6]},
     ]
 

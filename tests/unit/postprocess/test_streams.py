@@ -43,7 +43,7 @@ def feed(streams: Streams, key: StreamKey, data: bytes, reason: str = "", contex
 def test_b12_state_is_keyed_by_stream_and_goes_with_its_last_chunk(streams: Streams, engine: EngineTable) -> None:
     first = engine.open()
     assert feed(streams, first, b"abc", context=context()) == Reply("abc", "", 3, 3)
-    assert feed(streams, first, b"def", "length") == Reply("def", "length", 3, 6)
+    assert feed(streams, first, b"def", "length") == Reply("def", "length", 6, 3)
     assert len(streams) == 0
     engine.free(first)
     second = [engine.open() for _ in range(4)][-1]
@@ -61,12 +61,12 @@ def test_cancelled_stream_is_swept_when_its_row_is_gone(streams: Streams, engine
     engine.free(gone)
     streams.sweep()
     assert len(streams) == 1
-    assert feed(streams, live, b"d", "length") == Reply("d", "length", 3, 4)
+    assert feed(streams, live, b"d", "length") == Reply("d", "length", 4, 3)
 
 
 def test_complete_stop_string_tells_the_engine(streams: Streams, engine: EngineTable) -> None:
     key = engine.open()
-    assert feed(streams, key, b"ab", context=context(stop=["bc"])) == Reply("a", "", 3, 2)
+    assert feed(streams, key, b"ab", context=context(stop=["bc"])) == Reply("a", "", 2, 3)
     assert not engine.is_stopped(key)
     assert feed(streams, key, b"cd") == Reply("", "stop", 3, 3)
     assert engine.is_stopped(key)
@@ -78,9 +78,15 @@ def test_stream_that_waits_gets_one_empty_response_and_a_whole_answer_none(
     streams: Streams, engine: EngineTable
 ) -> None:
     stream, whole = engine.open(), engine.open()
-    assert feed(streams, stream, b"", context=context()) == Reply("", "", 3, 0)
+    assert feed(streams, stream, b"", context=context()) == Reply("", "", 0, 3)
     assert feed(streams, stream, b"") is None
     assert feed(streams, whole, b"", context=context(stream=False)) is None
+
+
+def test_tokens_of_the_prompt_come_with_the_first_and_the_last_reply(streams: Streams, engine: EngineTable) -> None:
+    key = engine.open()
+    replies = [feed(streams, key, b"a", context=context()), feed(streams, key, b"b"), feed(streams, key, b"c", "stop")]
+    assert replies == [Reply("a", "", 1, 3), Reply("b", "", 2, None), Reply("c", "stop", 3, 3)]
 
 
 def test_client_that_left_stops_its_stream(streams: Streams, engine: EngineTable) -> None:
@@ -93,7 +99,7 @@ def test_client_that_left_stops_its_stream(streams: Streams, engine: EngineTable
     streams._answers[key].checked_at_s = 0.0
     streams.check_left(*key, lambda: True)
     assert engine.is_stopped(key)
-    assert feed(streams, key, b"", "stop") == Reply("", "stop", 3, 1)
+    assert feed(streams, key, b"", "stop") == Reply("", "stop", 1, 3)
     assert len(streams) == 0
 
 
