@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 
 import click
 import psutil
@@ -85,7 +86,8 @@ class Launcher:
         """Tell the user that the server is ready; how to talk to it the first time only."""
         logger.info("%s is ready", self._model.name)
         if is_first and self._config.log_format == "text":
-            click.echo(ready_message(self._config, self._model.name))
+            with suppress(OSError):  # nobody need be reading
+                click.echo(ready_message(self._config, self._model.name))
 
 
 def _identity(pid: int) -> dict[str, float]:

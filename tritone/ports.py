@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Mapping
+from typing import Any
 
 import psutil
 
@@ -29,11 +30,26 @@ def reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
-def _check_port(host: str, option: str, port: int) -> None:
+def numeric(host: str) -> str:
+    """The address of `host`. Triton's HTTP server takes no names. Raises PortError for a name that is not known."""
+    return str(_resolved(host, 0)[1][0])
+
+
+def in_url(address: str) -> str:
+    """An address as it stands before a port: IPv6 in brackets."""
+    return f"[{address}]" if ":" in address else address
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise PortError(f"--host {host}: {error.strerror}") from error
+    return family, address
+
+
+def _check_port(host: str, option: str, port: int) -> None:
+    family, address = _resolved(host, port)
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: a port just left is free
         try:

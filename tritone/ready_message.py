@@ -7,12 +7,12 @@ import shlex
 from typing import Any
 
 from tritone.config import Config
-from tritone.ports import reachable
+from tritone.ports import in_url, reachable
 
 
 def ready_message(config: Config, model: str) -> str:
     """The addresses, two requests to try, and the chat command."""
-    host = reachable(config.host)
+    host = in_url(reachable(config.host))
     url = f"http://{host}:{config.http_port}/v2/models/{model}/generate_stream"
     messages = json.dumps([{"role": "user", "content": "What is the capital of France?"}])
     chat = (

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from tritone.config import Config
+from tritone.ports import in_url, numeric
 from tritone.run_dir import RunDir
 from tritone.tritonserver import TritonInstall
 
@@ -13,14 +14,16 @@ SHM_BYTES = 4 << 20  # what each stage starts with for its tensors; the region g
 
 
 def server_command(install: TritonInstall, run: RunDir, config: Config, is_gpu_host: bool) -> list[str]:
-    """The program and its arguments, to serve the repository of the run folder."""
+    """The program and its arguments, to serve the run folder's repository. Raises PortError for an unknown host."""
+    address = numeric(config.host)
+    http_address = f"ipv6:{address}" if ":" in address else address  # so libevent's HTTP server wants it
     return [
         str(install.binary),
         f"--model-repository={run.repository}",
         f"--backend-directory={install.backends_dir}",
-        f"--http-address={config.host}",
-        f"--grpc-address={config.host}",
-        f"--metrics-address={config.host}",
+        f"--http-address={http_address}",
+        f"--grpc-address={in_url(address)}",
+        f"--metrics-address={http_address}",
         f"--http-port={config.http_port}",
         f"--grpc-port={config.grpc_port}",
         f"--metrics-port={config.metrics_port}",

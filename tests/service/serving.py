@@ -117,6 +117,8 @@ def launched(folder: Path, model: Path | None, *options: str, engine: str = "scr
             process.wait()
         for left in processes_of(folder):
             left.kill()
+        for entry in shared_memory(process.pid):
+            entry.unlink()
 
 
 def assert_gone(server: Server) -> None:
@@ -127,7 +129,7 @@ def assert_gone(server: Server) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
     assert list((server.runtime_dir / "tritone").iterdir()) == []
-    assert list(Path("/dev/shm").glob(f"tritone-{server.process.pid}-*")) == []
+    assert shared_memory(server.process.pid) == []
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
@@ -140,6 +142,11 @@ def processes_of(folder: Path) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def shared_memory(launcher: int) -> list[Path]:
+    """The shared memory of a launcher's servers."""
+    return list(Path("/dev/shm").glob(f"tritone-{launcher}-*"))
 
 
 def free_ports(count: int) -> list[int]:

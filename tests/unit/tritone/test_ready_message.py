@@ -30,3 +30,4 @@ def test_the_usual_place_need_not_be_named() -> None:
 
 def test_every_address_is_reached_at_the_local_one() -> None:
     assert commands(Config(host="0.0.0.0"))[0][2].startswith("http://127.0.0.1:8000/")
+    assert commands(Config(host="::"))[0][2].startswith("http://[::1]:8000/")

@@ -12,6 +12,11 @@ from tritone.tritonserver import TritonInstall
 INSTALL = TritonInstall(Path("/t/bin/tritonserver"), Path("/t/backends"), (), is_embedded=True, version="2.51.0")
 
 
+def test_each_server_gets_an_ipv6_address_as_it_wants_it() -> None:
+    command = server_command(INSTALL, RunDir(Path("/run/tritone/7-ab")), Config(host="::1"), is_gpu_host=False)
+    assert command[3:6] == ["--http-address=ipv6:::1", "--grpc-address=[::1]", "--metrics-address=ipv6:::1"]
+
+
 @pytest.mark.parametrize(("is_gpu_host", "gpu_metrics"), [(False, "false"), (True, "true")])
 def test_the_whole_command(is_gpu_host: bool, gpu_metrics: str) -> None:
     config = Config(host="0.0.0.0", http_port=1, grpc_port=2, metrics_port=3, drain_timeout=2.5)
