@@ -8,7 +8,10 @@ wanted=$1
 
 # Of two at once, the second finds the work done (macOS has no flock).
 exec 9< pyproject.toml
-! command -v flock > /dev/null || flock 9
+if command -v flock > /dev/null && ! flock -n 9; then
+    echo "Waiting for another make that prepares .venv" >&2
+    flock 9
+fi
 
 made_from=$(cksum pyproject.toml; echo "$PWD ${PYTHON:-}")
 is_ready() { [ "$(cat ".venv/ready-$1" 2> /dev/null)" = "$made_from" ]; }
