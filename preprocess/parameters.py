@@ -12,6 +12,7 @@ from .fields import READERS, did_you_mean
 
 TRITON_PARAMETERS = frozenset(
     {
+        "id",
         "priority",
         "timeout",
         "sequence_id",

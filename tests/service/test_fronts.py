@@ -197,6 +197,11 @@ def test_b12_request_id_used_again_gets_its_own_answer(server: Server) -> None:
         assert text_of(list(Stream(server.grpc, "toy", "r1", text_input=text))) == text
 
 
+def test_request_id_in_a_generate_body_is_no_unknown_field(server: Server) -> None:
+    body = {"id": "my request", "text_input": "Hi", "stream": False}
+    assert post(server, "generate", json.dumps(body))[1]["text_output"] == "Hi"
+
+
 def test_b45_overlapping_requests_with_one_id_keep_apart(server: Server) -> None:
     first = Stream(server.grpc, "toy", "same", text_input="a" * 30)
     second = Stream(server.grpc, "toy", "same", text_input="b" * 30)
