@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,10 @@ LAST_WORDS_S = 0.5
 NO_TOKEN = 2**31 - 1  # no vocabulary has it, so it is no text; stands for ids that do not fit into INT32
 
 
+class DrainingError(Exception):
+    """No more requests are taken."""
+
+
 class TritonPythonModel:
     """One engine, its stream table and its pump."""
 
@@ -42,6 +47,7 @@ class TritonPythonModel:
         self._adapter.start()
         path = table_path(settings.run_dir, os.getppid(), args["model_name"])
         self._table = EngineTable(path, settings.max_streams)
+        self._draining = Path(settings.run_dir) / "draining"  # the launcher makes it when no more requests may start
         self._pump = Pump(
             self._adapter,
             self._table,
@@ -60,7 +66,7 @@ class TritonPythonModel:
                 self._accept(request, sender)
             except RefusedError as error:
                 send_error(sender, str(error), pb_utils.TritonError.INVALID_ARG)
-            except (TableFullError, EngineDiedError) as error:
+            except (TableFullError, EngineDiedError, DrainingError) as error:
                 send_error(sender, str(error), pb_utils.TritonError.UNAVAILABLE)
             except Exception:
                 logger.exception("a request could not be started")
@@ -78,6 +84,8 @@ class TritonPythonModel:
         if stop is not None and stop.ravel()[0]:
             self._stop_others(request.request_id(), sender)
             return
+        if self._draining.exists():
+            raise DrainingError("the server is shutting down")
         context = read("stream_context")
         text = "" if context is None else context.ravel()[0].decode("utf-8")
         self._pump.admit(request.request_id(), text, Responder(sender), partial(engine_request, read=read))

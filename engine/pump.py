@@ -20,7 +20,8 @@ from .stream_table import EngineTable
 logger = logging.getLogger(__name__)
 
 ACK_POLL_S = 0.0005
-IDLE_POLL_S = 0.05
+IDLE_POLL_S = 0.02
+CHECK_INTERVAL_S = 0.05
 WINDOW = 8  # chunks on their way to postprocess; more would only queue there, in front of first and last chunks
 LATE_S = 0.1  # a chunk that is under way for longer is not in the queue but lost, and takes no place in the window
 FAR_END_POLL_S = 0.25
@@ -110,7 +111,7 @@ class Pump:
         while self._ready and self._window < WINDOW:
             self._send_next(self._ready.popleft())
         now_s = self._clock()
-        if now_s - self._checked_at_s > IDLE_POLL_S:
+        if now_s - self._checked_at_s > CHECK_INTERVAL_S:
             self._checked_at_s = now_s
             for stream in list(self._streams.values()):
                 self._check(stream, now_s)

@@ -139,6 +139,17 @@ def test_engine_with_a_full_table_is_unavailable(engine: Any) -> None:
     assert not requests[0].sender.is_closed
 
 
+def test_draining_engine_takes_no_more_requests(engine: Any, tmp_path: Path) -> None:
+    running = prompt(3)
+    engine.execute([running])
+    (tmp_path / "draining").touch()
+    late = prompt(3)
+    engine.execute([late])
+    error = late.sender.responses[0].error()
+    assert (error.code(), error.message()) == (TritonError.UNAVAILABLE, "the server is shutting down")
+    assert not running.sender.is_closed
+
+
 def test_stop_ends_the_request_with_its_id(engine: Any) -> None:
     running, other = prompt(3, request_id="a"), prompt(3, request_id="b")
     engine.execute([running, other])
