@@ -52,14 +52,15 @@ def _check_message(where: str, message: dict[str, Any]) -> None:
         for index, part in enumerate(content):
             _check_part(f"{where}.content[{index}]", part)
     elif not isinstance(content, str | None):
-        message_text = f"must be a string or a list of text parts, got {got(content)}"
-        raise bad_field(f"{where}.content", message_text, "invalid_type")
+        must_be = "must be a string or a list of text parts"
+        raise bad_field(f"{where}.content", f"{must_be}, got {got(content)}", "invalid_type")
 
 
 def _check_part(where: str, part: Any) -> None:
-    kind = part.get("type") if isinstance(part, dict) else part
-    if kind != "text":
-        raise bad_field(where, f"has type {got(kind)}; this model takes text parts only")
+    if not isinstance(part, dict):
+        raise bad_field(where, f"must be an object, got {got(part)}", "invalid_type")
+    if part.get("type") != "text":
+        raise bad_field(where, f"has type {got(part.get('type'))}; this model takes text parts only")
     if not isinstance(part.get("text"), str):
         raise bad_field(f"{where}.text", f"must be a string, got {got(part.get('text'))}", "invalid_type")
 
