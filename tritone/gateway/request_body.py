@@ -22,7 +22,16 @@ _MUST_BE = {
 
 
 def read_body(body: bytes, route: Route) -> dict[str, Any]:
-    """The values of a request that are not null, by name. Raises OpenAIError (400)."""
+    """The values of a generation request that are not null, by name. Raises OpenAIError (400)."""
+    return _checked(used_fields(route, _object(body)))
+
+
+def read_values(body: bytes) -> dict[str, Any]:
+    """The values of any other request that are not null, by name. Raises OpenAIError (400)."""
+    return _checked({name: value for name, value in _object(body).items() if value is not None})
+
+
+def _object(body: bytes) -> dict[str, Any]:
     try:
         values = json.loads(body.decode())
     except UnicodeDecodeError as error:
@@ -35,10 +44,13 @@ def read_body(body: bytes, route: Route) -> dict[str, Any]:
         raise OpenAIError(400, "The body has a number of too many digits.", code="invalid_json") from None
     if not isinstance(values, dict):
         raise OpenAIError(400, f"The body must be a JSON object, got {got(values)}.", code="invalid_json")
-    used = used_fields(route, values)
-    for name, value in used.items():
+    return values
+
+
+def _checked(values: dict[str, Any]) -> dict[str, Any]:
+    for name, value in values.items():
         _check_encodable(name, value)
-    return used
+    return values
 
 
 def invalid(error: ValidationError) -> OpenAIError:

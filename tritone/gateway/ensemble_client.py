@@ -1,0 +1,225 @@
+"""The gateway's way to the ensemble: a `generate_stream` for each answer, and a word to the engine when it is unwanted.
+
+Runs in the gateway. Knows Triton and the names of the contract, and nothing of OpenAI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from ensemble_repo.contract import CONTRACT
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 5.0
+CALL_TIMEOUT_S = 30.0
+READ_BYTES = 2**18
+STOP_PAUSES_S = (0.0, 0.03, 0.25)  # a request that is still being tokenized does not hear the first stop
+NO_ROW = 2**32 - 1  # no row of any stream table: postprocess answers, and there is nobody to acknowledge to
+FIELDS = {tensor.name for tensor in CONTRACT if tensor.source == "client"}
+STATUSES = {400: 400, 404: 404, 429: 429, 503: 503, 504: 504}
+REPLY_PREFIX = re.compile(r"^(?:\[request id: [^\]]*\] |in ensemble '[^']*', )+")
+
+
+class EnsembleError(Exception):
+    """The ensemble refused a request or broke an answer off. `field` is the contract's name of what is wrong."""
+
+    def __init__(self, status: int, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One response of the ensemble. `num_input_tokens` comes with the first and with the last."""
+
+    text: str
+    num_output_tokens: int
+    finish_reason: str | None
+    num_input_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A served ensemble, and its context in tokens."""
+
+    name: str
+    max_model_len: int
+
+
+class EnsembleClient:
+    """Connections to the Triton at `url`, http://HOST:PORT. To be opened and closed on a running loop."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stops: set[asyncio.Task[None]] = set()
+
+    def open(self) -> None:
+        """Be ready to connect; nothing is sent yet."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            read_bufsize=READ_BYTES,
+        )
+
+    async def close(self) -> None:
+        """End every connection, once the engine has heard of every answer that nobody wants."""
+        await asyncio.gather(*self._stops, return_exceptions=True)
+        await self._session.close()
+
+    async def generate(
+        self, model: str, inputs: Mapping[str, Any], request_id: str, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[list[Event], None]:
+        """The answer's events as they come, those that arrive together in one list.
+
+        `request_id` must be unique. Closed early, as by the task's cancellation, it frees the engine at once. Raises
+        EnsembleError; before the first list that is a refusal.
+        """
+        body = {"id": request_id, "stream": True, **inputs}
+        is_done = False
+        try:
+            async with self._post(f"{model}/generate_stream", body, headers) as response:
+                async for events in _events(response):
+                    is_done = events[-1].finish_reason is not None
+                    yield events
+            if not is_done:
+                raise EnsembleError(500, "the model server ended the answer without saying why")
+        except EnsembleError:
+            is_done = True
+            raise
+        finally:
+            if not is_done:
+                self._free_engine(model, request_id)
+
+    async def tokenize(self, model: str, inputs: Mapping[str, Any]) -> list[int]:
+        """The token ids of a prompt, special tokens added as for an answer."""
+        return list((await self._prepare(model, inputs))["input_ids"])
+
+    async def detokenize(self, model: str, ids: list[int]) -> str:
+        """The text of token ids, special tokens shown."""
+        inputs = {"input_ids": ids, "skip_special_tokens": False, "ignore_eos": True, "stream": False}
+        context = (await self._prepare(model, inputs))["stream_context"][0]
+        chunk = {
+            "output_ids": ids,
+            "stream_key": [NO_ROW, random.getrandbits(32), 1],
+            "stream_context": context,
+            "finish_reason": "length",
+        }
+        async with self._post(f"{model}_postprocess/generate", chunk) as response:
+            return str((await response.json())["text_output"])
+
+    async def models(self) -> list[ModelInfo]:
+        """The ensembles that are ready."""
+        async with self._post("../repository/index", {}) as response:
+            index = await response.json()
+        ready = {model["name"] for model in index if model.get("state") == "READY"}
+        ensembles = sorted(name for name in ready if f"{name}_preprocess" in ready)
+        return [ModelInfo(name, await self._max_model_len(name)) for name in ensembles]
+
+    async def is_ready(self) -> bool:
+        """Whether Triton answers and all its models are ready."""
+        with suppress(aiohttp.ClientError, asyncio.TimeoutError):
+            async with self._session.get(f"{self._url}/v2/health/ready", timeout=_timeout()) as response:
+                return response.status == 200
+        return False
+
+    async def metrics(self, url: str) -> str:
+        """Triton's own metrics, from the address of its metrics port; "" when they cannot be had."""
+        with suppress(aiohttp.ClientError, asyncio.TimeoutError):
+            async with self._session.get(url, timeout=_timeout()) as response:
+                return await response.text()
+        return ""
+
+    async def _max_model_len(self, model: str) -> int:
+        async with self._session.get(f"{self._url}/v2/models/{model}_preprocess/config") as response:
+            config = await response.json()
+        return int(json.loads(config["parameters"]["max_model_len"]["string_value"]))
+
+    async def _prepare(self, model: str, inputs: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """What preprocess makes of a request, by name."""
+        tensors = [_tensor(name, value) for name, value in inputs.items()]
+        outputs = [{"name": "input_ids"}, {"name": "stream_context"}]
+        async with self._post(f"{model}_preprocess/infer", {"inputs": tensors, "outputs": outputs}) as response:
+            reply = await response.json()
+        return {output["name"]: output["data"] for output in reply["outputs"]}
+
+    @asynccontextmanager
+    async def _post(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A reply with status 200; raises EnsembleError for any other, and when there is none."""
+        try:
+            async with self._session.post(f"{self._url}/v2/models/{path}", json=body, headers=headers) as response:
+                if response.status != 200:
+                    raise _error(response.status, await response.text())
+                yield response
+        except aiohttp.ClientConnectorError as error:
+            raise EnsembleError(503, "the model server cannot be reached") from error
+        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+            raise EnsembleError(500, "the model server broke the connection off") from error
+
+    def _free_engine(self, model: str, request_id: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._stop(model, request_id))
+        self._stops.add(task)
+        task.add_done_callback(self._stops.discard)
+
+    async def _stop(self, model: str, request_id: str) -> None:
+        for pause_s in STOP_PAUSES_S:
+            await asyncio.sleep(pause_s)
+            with suppress(EnsembleError):  # the ensemble notices by itself in the end
+                async with self._post(f"{model}_engine/generate_stream", {"id": request_id, "stop": True}):
+                    pass
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[list[Event]]:
+    """The events of a `text/event-stream` body, those of one read in one list."""
+    rest = b""
+    while block := await response.content.readany():
+        *whole, rest = (rest + block).split(b"\n\n")
+        replies = [json.loads(event[6:]) for event in whole if event.startswith(b"data: ")]
+        events = [_event(reply) for reply in replies if "error" not in reply]
+        if events:
+            yield events
+        for reply in replies:
+            if "error" in reply:
+                raise _error(500, json.dumps(reply))
+
+
+def _event(reply: Mapping[str, Any]) -> Event:
+    return Event(
+        reply["text_output"], reply["num_output_tokens"], reply.get("finish_reason"), reply.get("num_input_tokens")
+    )
+
+
+def _error(status: int, text: str) -> EnsembleError:
+    """Triton's error in a body that is JSON, or one event that holds it."""
+    try:
+        message = str(json.loads(text.strip().removeprefix("data: "))["error"])
+    except (ValueError, KeyError, TypeError):
+        message = "the model server gave no reason"
+    message = REPLY_PREFIX.sub("", message)
+    name, _, _ = message.partition(": ")
+    return EnsembleError(STATUSES.get(status, 500), message, name if name in FIELDS else None)
+
+
+def _tensor(name: str, value: Any) -> dict[str, Any]:
+    """An input of Triton's `infer`, [1, n]."""
+    (dtype,) = {tensor.dtype for tensor in CONTRACT if (tensor.name, tensor.source) == (name, "client")}
+    values = value if isinstance(value, list) else [value]
+    return {"name": name, "datatype": dtype.replace("STRING", "BYTES"), "shape": [1, len(values)], "data": values}
+
+
+def _timeout() -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=CALL_TIMEOUT_S)
