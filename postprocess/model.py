@@ -9,6 +9,7 @@ locale.setlocale(locale.LC_ALL, "C.UTF-8")  # the embedded interpreter has none,
 import json
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from .vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+SENDERS = 4  # to send is to wait for Triton's answer, a millisecond or so
 
 
 class TritonPythonModel:
@@ -32,34 +34,46 @@ class TritonPythonModel:
         settings = parse_settings(json.loads(args["model_config"])["parameters"])
         vocabulary = Vocabulary.load(Path(__file__).parent / "tokenizer" / "tokenizer.json")
         engine_model = args["model_name"].removesuffix("postprocess") + "engine"
+        self._senders = ThreadPoolExecutor(SENDERS, "sender")
         self._streams = Streams(vocabulary, Path(settings.run_dir), os.getppid(), engine_model)
 
     def execute(self, requests: list[Any]) -> None:
-        """Answer each chunk with its text, or with nothing when it holds none, and acknowledge it."""
+        """Take each chunk's ids at once; a sender answers with the text, or with nothing, and acknowledges."""
         for request in requests:
-            sender = request.get_response_sender()
-            try:
-                self._answer(request, sender)
-            except Exception:
-                logger.exception("a chunk could not be answered")
-                error = pb_utils.TritonError("internal error in the postprocess stage", pb_utils.TritonError.INTERNAL)
-                sender.send(pb_utils.InferenceResponse(error=error), flags=FINAL)
+            key = read_tensor(request, "stream_key").tolist()
+            self._senders.submit(self._answer, request, key, self._take(request, key))
         self._streams.sweep()
 
-    def _answer(self, request: Any, sender: Any) -> None:
-        row, generation, chunk = read_tensor(request, "stream_key").tolist()
-        reply = self._streams.feed(
-            row,
-            generation,
-            context=read_text(request, "stream_context"),
-            ids=read_tensor(request, "output_ids").tolist(),
-            finish_reason=read_text(request, "finish_reason"),
-        )
-        self._streams.check_left(row, generation, request.is_cancelled)
-        if reply is None:
-            sender.send(flags=FINAL)
-        else:
-            sender.send(pb_utils.InferenceResponse(to_tensors(reply)), flags=FINAL)
+    def finalize(self) -> None:
+        """Send what is still to be sent."""
+        self._senders.shutdown()
+
+    def _take(self, request: Any, key: list[int]) -> Reply | pb_utils.TritonError | None:
+        row, generation, _ = key
+        try:
+            return self._streams.feed(
+                row,
+                generation,
+                context=read_text(request, "stream_context"),
+                ids=read_tensor(request, "output_ids").tolist(),
+                finish_reason=read_text(request, "finish_reason"),
+            )
+        except Exception:
+            logger.exception("a chunk could not be answered")
+            self._streams.drop(row, generation)
+            return pb_utils.TritonError("internal error in the postprocess stage", pb_utils.TritonError.INTERNAL)
+
+    def _answer(self, request: Any, key: list[int], reply: Reply | pb_utils.TritonError | None) -> None:
+        row, generation, chunk = key
+        sender = request.get_response_sender()
+        try:
+            self._streams.check_left(row, generation, request.is_cancelled)
+            if reply is None:
+                sender.send(flags=FINAL)
+            else:
+                sender.send(to_response(reply), flags=FINAL)
+        except Exception:
+            logger.exception("a reply could not be sent")
         self._streams.acknowledge(row, generation, chunk)
 
 
@@ -75,8 +89,10 @@ def read_text(request: Any, name: str) -> str:
     return text.decode("utf-8")
 
 
-def to_tensors(reply: Reply) -> list[Any]:
-    """A reply as tensors, each with the batch dimension [1, 1]. A tensor costs, so absent values stay out."""
+def to_response(reply: Reply | pb_utils.TritonError) -> Any:
+    """An error, or a reply as tensors, each with the batch dimension [1, 1]. A tensor costs: absent values stay out."""
+    if isinstance(reply, pb_utils.TritonError):
+        return pb_utils.InferenceResponse(error=reply)
     tensors = [
         pb_utils.Tensor("text_output", np.array([[reply.text.encode("utf-8")]], np.object_)),
         pb_utils.Tensor("num_output_tokens", np.array([[reply.num_output_tokens]], np.int32)),
@@ -85,4 +101,4 @@ def to_tensors(reply: Reply) -> list[Any]:
         tensors.append(pb_utils.Tensor("finish_reason", np.array([[reply.finish_reason]], np.object_)))
     if reply.num_input_tokens is not None:
         tensors.append(pb_utils.Tensor("num_input_tokens", np.array([[reply.num_input_tokens]], np.int32)))
-    return tensors
+    return pb_utils.InferenceResponse(tensors)

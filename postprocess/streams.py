@@ -18,7 +18,7 @@ from .vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 SWEEP_INTERVAL_S = 1.0
-LEFT_CHECK_INTERVAL_S = 0.25
+LEFT_CHECK_INTERVAL_S = 0.5
 
 
 class Reply(NamedTuple):
@@ -50,6 +50,7 @@ class Streams:
         """
         key = StreamKey(row, generation)
         if context:
+            self._open_table()
             self._answers[key] = Answer(StreamContext.parse(context), self._vocabulary)
         answer = self._answers[key]
         unknown_before = answer.unknown_ids
@@ -69,6 +70,11 @@ class Streams:
         answer.is_first_reply = False
         num_input_tokens = answer.context.num_input_tokens if is_end else None
         return Reply(delta.text, delta.finish_reason, answer.num_output_tokens, num_input_tokens)
+
+    def drop(self, row: int, generation: int) -> None:
+        """Forget a stream that cannot go on, and tell the engine."""
+        self._answers.pop(StreamKey(row, generation), None)
+        self._open_table().stop(StreamKey(row, generation))
 
     def check_left(self, row: int, generation: int, is_cancelled: Callable[[], bool]) -> None:
         """Stop the stream if its client has left. To ask Triton costs, so that is done now and then for each stream."""

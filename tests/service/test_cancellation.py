@@ -19,7 +19,7 @@ from .serving import HOST, Server, generate, serve, wait_until
 pytestmark = pytest.mark.service
 
 HEARTBEAT_S = 0.3
-FREED_WITHIN_S = 1.5  # the promise is `ack_timeout_s`, 5; it takes a heartbeat and a quarter of a second
+FREED_WITHIN_S = 1.5  # the promise is `ack_timeout_s`, 5; it takes a heartbeat and half a second
 
 
 @pytest.fixture(scope="module")

@@ -192,6 +192,7 @@ def test_postprocess_streams_deltas(repository: Path, engine: Any) -> None:
     model = start(repository, "postprocess")
     requests = [chunk(1, b"caf\xc3", stream_context=context()), chunk(2, b"\xa9!")]
     model.execute(requests)
+    model.finalize()
     assert [request.sender.responses[0].values() for request in requests] == [
         {"text_output": [b"caf"], "num_output_tokens": [4], "num_input_tokens": [4]},
         {"text_output": ["é!".encode()], "num_output_tokens": [6]},
@@ -205,6 +206,7 @@ def test_postprocess_tells_the_engine_of_a_client_that_left(repository: Path, en
     request = chunk(1, b"a", stream_context=context())
     request.has_left = True
     model.execute([request])
+    model.finalize()
     (stream,) = engine._pump._streams.values()
     assert engine._table.is_stopped(stream.key)
 
@@ -217,6 +219,7 @@ def test_postprocess_answers_once_without_streaming(repository: Path, engine: An
         chunk(3, b"\xa9!", finish_reason=text("length")),
     ]
     model.execute(requests)
+    model.finalize()
     assert all(request.sender.is_closed for request in requests)
     assert requests[0].sender.responses == []
     assert requests[1].sender.responses == []
@@ -232,5 +235,6 @@ def test_postprocess_failure_of_its_own_has_a_fixed_text_and_spares_the_others(r
     model = start(repository, "postprocess")
     lost, good = chunk(7, b"secret"), chunk(1, b"ok", stream_context=context())
     model.execute([lost, good])
+    model.finalize()
     assert lost.sender.responses[0].error().message() == "internal error in the postprocess stage"
     assert good.sender.responses[0].values()["text_output"] == [b"ok"]

@@ -123,6 +123,13 @@ def test_chunk_of_an_unknown_stream_is_an_error(streams: Streams) -> None:
         feed(streams, StreamKey(0, 9), b"a")
 
 
+def test_dropped_stream_is_forgotten_and_stopped(streams: Streams, engine: EngineTable) -> None:
+    key = engine.open()
+    feed(streams, key, b"a", context=context())
+    streams.drop(*key)
+    assert (len(streams), engine.is_stopped(key)) == (0, True)
+
+
 def test_context_that_is_none_is_an_error_and_leaves_nothing(streams: Streams, engine: EngineTable) -> None:
     with pytest.raises(ValueError, match="stream_context"):
         feed(streams, engine.open(), b"a", context="[]")
