@@ -23,6 +23,7 @@ from .vocabulary import Vocabulary
 logger = logging.getLogger(__name__)
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 SENDERS = 4  # to send is to wait for Triton's answer, a millisecond or so
+FEW_STREAMS = 2  # so many do not get into each other's way, and need not wait for another thread to wake up
 
 
 class TritonPythonModel:
@@ -38,10 +39,14 @@ class TritonPythonModel:
         self._streams = Streams(vocabulary, Path(settings.run_dir), os.getppid(), engine_model)
 
     def execute(self, requests: list[Any]) -> None:
-        """Take each chunk's ids at once; a sender answers with the text, or with nothing, and acknowledges."""
+        """Take each chunk's ids, answer with the text or with nothing, and acknowledge; many streams in parallel."""
         for request in requests:
             key = read_tensor(request, "stream_key").tolist()
-            self._senders.submit(self._answer, request, key, self._take(request, key))
+            reply = self._take(request, key)
+            if len(self._streams) > FEW_STREAMS:
+                self._senders.submit(self._answer, request, key, reply)
+            else:
+                self._answer(request, key, reply)
         self._streams.sweep()
 
     def finalize(self) -> None:

@@ -1,0 +1,88 @@
+"""The choices of one request, made at once and told as they come. Runs in the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from tritone.gateway.ensemble_client import EnsembleClient, Event
+from tritone.gateway.metrics import GatewayMetrics
+from tritone.gateway.request_record import RequestRecord
+
+Indexed = tuple[int, list[Event]]
+
+
+class Choices:
+    """Answers of `model` to `inputs`, one for each choice; what is learnt of them goes into record and metrics."""
+
+    def __init__(
+        self,
+        client: EnsembleClient,
+        metrics: GatewayMetrics,
+        record: RequestRecord,
+        inputs: Sequence[Mapping[str, Any]],
+        choices_per_prompt: int,
+    ) -> None:
+        self._client = client
+        self._metrics = metrics
+        self._record = record
+        self._inputs = inputs
+        self._choices_per_prompt = choices_per_prompt
+        self._counted: set[int] = set()  # choices whose prompt is in the metrics
+
+    async def events(self) -> AsyncGenerator[Indexed, None]:
+        """Events with the index of their choice, those that arrived together in one list. Raises EnsembleError.
+
+        Closed early, it ends all choices and frees the engine.
+        """
+        self._metrics.sent(self._record)
+        async with aclosing(self._one(0) if len(self._inputs) == 1 else self._merged()) as events:
+            async for index, arrived in events:
+                self._note(index, arrived)
+                yield index, arrived
+
+    async def _one(self, index: int) -> AsyncGenerator[Indexed, None]:
+        record = self._record
+        request_id = f"{record.internal_id}-{index}" if index else record.internal_id
+        answer = self._client.generate(record.model, self._inputs[index], request_id, record.trace_headers)
+        async with aclosing(answer) as lists:
+            async for events in lists:
+                yield index, events
+
+    async def _merged(self) -> AsyncGenerator[Indexed, None]:
+        arrived: asyncio.Queue[Indexed | Exception | None] = asyncio.Queue(maxsize=len(self._inputs))
+        tasks = [asyncio.create_task(self._copy(index, arrived)) for index in range(len(self._inputs))]
+        try:
+            running = len(tasks)
+            while running:
+                item = await arrived.get()
+                if item is None:
+                    running -= 1
+                elif isinstance(item, Exception):
+                    raise item
+                else:
+                    yield item
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _copy(self, index: int, arrived: asyncio.Queue[Indexed | Exception | None]) -> None:
+        try:
+            async with aclosing(self._one(index)) as events:
+                async for item in events:
+                    await arrived.put(item)
+            await arrived.put(None)
+        except Exception as error:
+            await arrived.put(error)
+
+    def _note(self, index: int, events: list[Event]) -> None:
+        last = events[-1]
+        if index not in self._counted and index % self._choices_per_prompt == 0:
+            self._counted.add(index)
+            self._metrics.prompt(self._record, events[0].num_input_tokens or 0)
+        self._metrics.tokens(self._record, index, last.num_output_tokens)
+        if last.finish_reason:
+            self._metrics.finished(self._record, last.finish_reason)
