@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tritone import __version__
-from tritone.config_options import ConfiguredCommand, config_from
+from tritone.config_options import ConfiguredCommand, GatewayCommand, config_from, gateway_config_from
 from tritone.errors import TritoneError
 
 
@@ -45,6 +45,21 @@ def serve(**given: Any) -> None:
     from tritone.launcher import serve as serve_until_stopped
 
     sys.exit(serve_until_stopped(config))
+
+
+@main.command(cls=GatewayCommand, short_help="Serve the OpenAI API for a Triton that runs elsewhere.")
+def gateway(**given: Any) -> None:
+    """Serve the OpenAI API for a Triton that runs elsewhere, until stopped; `tritone serve` does so by itself.
+
+    Each option can also be given as an environment variable (TRITONE_GATEWAY_MAX_CHOICES for --max-choices) or in the
+    file of --config (max_choices = 4). TRITONE_API_KEYS has API keys, with commas between.
+    """
+    config = gateway_config_from(given)
+    from tritone.gateway.server import run
+    from tritone.log_format import set_up_logging
+
+    set_up_logging(config.log_format, config.log_level)
+    sys.exit(run(config))
 
 
 @main.command(

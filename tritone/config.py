@@ -56,16 +56,31 @@ class Config(BaseModel):
     http_port: Port = Field(8000, description="Port of HTTP/REST")
     grpc_port: Port = Field(8001, description="Port of gRPC")
     metrics_port: Port = Field(8002, description="Port of the Prometheus metrics")
+    gateway_host: str | None = Field(
+        None, min_length=1, description="Address of the OpenAI gateway; that of --host if not given"
+    )
+    gateway_port: Port = Field(9000, description="Port of the OpenAI gateway")
+    no_gateway: bool = Field(False, description="Serve without the OpenAI gateway")
     log_format: LogFormat = Field("text", description="How the log is written to stderr, a line for each record")
     log_level: LogLevel = Field("info", description="Least severe records that are written")
     ready_timeout: Seconds = Field(600, description="Give up when the models take longer than this to load, in seconds")
     drain_timeout: Seconds = Field(30, description="How long open streams may go on when told to stop, in seconds")
     settings: dict[str, Any] = Field(default_factory=dict, description="Any other setting of the model repository")
+    gateway: dict[str, Any] = Field(
+        default_factory=dict, description="Any other setting of the gateway: see `tritone gateway --help`"
+    )
 
     @property
     def ports(self) -> dict[str, int]:
-        """The ports, by field."""
+        """Triton's ports, by field."""
         return {"http_port": self.http_port, "grpc_port": self.grpc_port, "metrics_port": self.metrics_port}
+
+    @property
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """Every host and port to listen on, by option."""
+        addresses = {f"--{name.replace('_', '-')}": (self.host, port) for name, port in self.ports.items()}
+        gateway = {} if self.no_gateway else {"--gateway-port": (self.gateway_host or self.host, self.gateway_port)}
+        return addresses | gateway
 
 
 REPOSITORY_FIELDS = ("engine", "name", "max_model_len", "max_num_seqs", "kv_cache_gib")

@@ -1,4 +1,4 @@
-"""The command-line options of Config, made from its fields, so that a default and its help stand in one place.
+"""The command-line options of a configuration, made from its fields: a default and its help stand in one place.
 
 Runs in our process. pydantic takes long to import, so a command asks for its options only when it is the one that runs.
 """
@@ -14,8 +14,9 @@ import click
 
 if TYPE_CHECKING:
     from tritone.config import Config
+    from tritone.gateway.settings import GatewayConfig
 
-_METAVARS = {"integer": "N", "number": "SECONDS", "string": "TEXT"}
+_METAVARS = {"integer": "N", "number": "SECONDS", "string": "TEXT", "array": "LIST", "boolean": "true|false"}
 
 
 class ConfiguredCommand(click.Command):
@@ -44,8 +45,23 @@ class ConfiguredCommand(click.Command):
 
         names = REPOSITORY_FIELDS if self._is_repository_only else Config.model_fields
         schemas = Config.model_json_schema()["properties"]
-        fields = {name: schemas[name] for name in names if name not in ("model", "settings")}
+        fields = {name: schemas[name] for name in names if name not in ("model", "settings", "gateway")}
         return [*(_option(name, schema) for name, schema in fields.items()), *_general_options()]
+
+
+class GatewayCommand(click.Command):
+    """A command with an option for each field of GatewayConfig."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The options; --help stays the last."""
+        return [*self._options, *super().get_params(ctx)]
+
+    @cached_property
+    def _options(self) -> list[click.Parameter]:
+        from tritone.gateway.settings import GatewayConfig
+
+        schemas = GatewayConfig.model_json_schema()["properties"]
+        return [*(_option(name, schema) for name, schema in schemas.items()), _file_option("Take options from here.")]
 
 
 def config_from(given: Mapping[str, Any]) -> Config:
@@ -57,11 +73,21 @@ def config_from(given: Mapping[str, Any]) -> Config:
     return load_config(options, os.environ)
 
 
+def gateway_config_from(given: Mapping[str, Any]) -> GatewayConfig:
+    """The GatewayConfig from a command's parameters and this process's environment. Raises ConfigError."""
+    from tritone.config_sources import load_gateway
+
+    return load_gateway(given, os.environ)
+
+
 def _option(name: str, schema: Mapping[str, Any]) -> click.Option:
     kind = schema.get("anyOf", [schema])[0]
-    default = "" if schema["default"] is None else f"  [default: {schema['default']}]"
-    metavar = "|".join(kind["enum"]) if "enum" in kind else _METAVARS[kind["type"]]
-    return click.Option([f"--{name.replace('_', '-')}"], metavar=metavar, help=f"{schema['description']}.{default}")
+    option, help_text = f"--{name.replace('_', '-')}", f"{schema['description']}."
+    if schema["default"] is False:
+        return click.Option([option], flag_value="true", help=help_text)
+    default = "" if schema["default"] in (None, []) else f"  [default: {schema['default']}]"
+    metavar = "|".join(map(str, kind["enum"])) if "enum" in kind else _METAVARS[kind["type"]]
+    return click.Option([option], metavar=metavar, help=help_text + default)
 
 
 def _general_options() -> list[click.Parameter]:
@@ -72,7 +98,9 @@ def _general_options() -> list[click.Parameter]:
             multiple=True,
             help="Any other setting of the model repository, as JSON; may be given again.",
         ),
-        click.Option(
-            ["--config"], metavar="FILE.toml", help="Take options from here; [settings] holds those of --set."
-        ),
+        _file_option("Take options from here; [settings] holds those of --set, [gateway] those of the gateway."),
     ]
+
+
+def _file_option(help_text: str) -> click.Option:
+    return click.Option(["--config"], metavar="FILE.toml", help=help_text)

@@ -1,4 +1,4 @@
-"""Reads the configuration: options over environment over file over default. Runs in our process, once, at start.
+"""Reads a configuration: options over environment over file over default. Runs in our process, once, at start.
 
 Every source is checked on its own, so that an error names the option, variable or key as the user wrote it, and all
 errors are told at once.
@@ -13,11 +13,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tritone.config import Config, ConfigError
+from tritone.gateway.settings import GatewayConfig
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,46 +26,70 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 PREFIX = "TRITONE_"
+GATEWAY_PREFIX = "TRITONE_GATEWAY_"  # of the variables of tritone/gateway/settings.py
 
-# read elsewhere: the cache by tritone/cache.py, the run folder by the stages
-_OTHER_VARIABLES = ("TRITONE_CACHE", "TRITONE_RUN_DIR")
+# read elsewhere: the cache by tritone/cache.py, the run folder by the stages, keys by tritone/gateway/auth.py
+_OTHER_VARIABLES = ("TRITONE_CACHE", "TRITONE_RUN_DIR", "TRITONE_API_KEYS")
 # Kubernetes gives every pod NAME=VALUE like these for a service called "tritone" or "tritone-…"
 _SERVICE_VARIABLE = re.compile(r"TRITONE_(.*_)?(SERVICE_(HOST|PORT.*)=.*|PORT_\d+_(TCP|UDP).*|PORT=(tcp|udp)://.*)")
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 
 
+M = TypeVar("M", bound=BaseModel)
+
+_TABLES = ("settings", "gateway")  # fields that are tables: those of several sources are merged
+
+
 @dataclass(frozen=True)
 class Source:
-    """One place values come from. `label` with a field's name is how a user calls it there."""
+    """One place values come from. `label` (a variable: `prefix`) with a field's name is how a user calls it there."""
 
     label: str
     values: dict[str, Any]
-    is_text: bool  # every value but `settings` is a string still to be parsed
+    is_text: bool  # every value but a table is a string still to be parsed
+    prefix: str = PREFIX
 
     def name(self, field: str) -> str:
         """A field as it is called in this source."""
         if self.label == "option":
             return "MODEL" if field == "model" else f"--{field.replace('_', '-')}"
-        return PREFIX + field.upper() if self.label == "environment" else f"{self.label}: {field}"
+        return self.prefix + field.upper() if self.label == "environment" else f"{self.label}: {field}"
 
 
 def load_config(options: Mapping[str, Any], environment: Mapping[str, str]) -> Config:
     """The configuration from command-line `options` (field: text, `settings`: values, `config`: the TOML file's path;
     None where not given), the process's `environment`, and the file. Raises ConfigError listing everything wrong.
     """
+    return _merged(Config, _sources(Config, PREFIX, options, environment))
+
+
+def load_gateway(
+    options: Mapping[str, Any], environment: Mapping[str, str], table: Mapping[str, Any] | None = None
+) -> GatewayConfig:
+    """The gateway's configuration, from the same kinds of sources; `table` is one more, which all others win over."""
+    sources = _sources(GatewayConfig, GATEWAY_PREFIX, options, environment)
+    return _merged(GatewayConfig, [Source("gateway", dict(table or {}), is_text=False), *sources])
+
+
+def _sources(
+    model: type[BaseModel], prefix: str, options: Mapping[str, Any], environment: Mapping[str, str]
+) -> list[Source]:
+    """File, environment and options, in the order in which they win over what was before."""
     given = Source("option", {name: value for name, value in options.items() if value is not None}, is_text=True)
-    variables = _environment(environment)
+    variables = _environment(model, prefix, environment)
     path = given.values.pop("config", None) or variables.values.pop("config", None)
-    sources = [*([_file(Path(path))] if path else []), variables, given]
+    return [*([_file(Path(path))] if path else []), variables, given]
+
+
+def _merged(model: type[M], sources: Iterable[Source]) -> M:
     problems: list[str] = []
-    merged: dict[str, Any] = {"settings": {}}
+    merged: dict[str, Any] = {}
     for source in sources:
-        checked = _checked(source, problems)
-        merged["settings"] |= checked.pop("settings", {})
-        merged |= checked
+        for name, value in _checked(model, source, problems).items():
+            merged[name] = {**merged.get(name, {}), **value} if name in _TABLES else value
     if problems:
         raise ConfigError("; ".join(problems))
-    return Config(**merged)
+    return model(**merged)
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
@@ -78,17 +103,17 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     return settings
 
 
-def _environment(environment: Mapping[str, str]) -> Source:
-    fields = [*Config.model_fields, "config"]
-    known = {PREFIX + field.upper(): field for field in fields}
-    values: dict[str, Any] = {known[name]: value for name, value in environment.items() if name in known}
+def _environment(model: type[BaseModel], prefix: str, environment: Mapping[str, str]) -> Source:
+    known = {prefix + field.upper(): field for field in [*model.model_fields, "config"]}
+    values: dict[str, Any] = {}
     for name, value in environment.items():
-        is_other = name in _OTHER_VARIABLES or _SERVICE_VARIABLE.match(f"{name}={value}")
-        if name.startswith(PREFIX) and name not in known and not is_other:
+        if not name.startswith(prefix) or name in _OTHER_VARIABLES or _SERVICE_VARIABLE.match(f"{name}={value}"):
+            continue
+        if name in known:
+            values[known[name]] = _json_object(name, value) if known[name] in _TABLES else value
+        elif prefix == GATEWAY_PREFIX or not name.startswith(GATEWAY_PREFIX):
             raise ConfigError(f"environment: {_unknown(name, [*known, *_OTHER_VARIABLES])}")
-    if "settings" in values:
-        values["settings"] = _json_object(values["settings"])
-    return Source("environment", values, is_text=True)
+    return Source("environment", values, is_text=True, prefix=prefix)
 
 
 def _file(path: Path) -> Source:
@@ -101,19 +126,18 @@ def _file(path: Path) -> Source:
     return Source(str(path), values, is_text=False)
 
 
-def _checked(source: Source, problems: list[str]) -> dict[str, Any]:
+def _checked(model: type[BaseModel], source: Source, problems: list[str]) -> dict[str, Any]:
     """The values given in `source`, as typed values; what is wrong is added to `problems`."""
     values = dict(source.values)
     found = [f"{source.name(place)}: nothing was filled in for {text}" for place, text in _placeholders(values)]
-    settings = values.pop("settings", None) if source.is_text else None
+    tables = {name: values.pop(name) for name in _TABLES if name in values} if source.is_text else {}
     try:
-        config = Config.model_validate_strings(values) if source.is_text else Config.model_validate(values)
+        config = model.model_validate_strings(values) if source.is_text else model.model_validate(values)
     except ValidationError as error:
-        problems += found + [_sentence(source, details) for details in error.errors()]
+        problems += found + [_sentence(model, source, details) for details in error.errors()]
         return {}
     problems += found
-    typed = {name: getattr(config, name) for name in config.model_fields_set}
-    return typed if settings is None else {**typed, "settings": settings}
+    return {**{name: getattr(config, name) for name in config.model_fields_set}, **tables}
 
 
 def _placeholders(values: Mapping[str, Any], within: str = "") -> list[tuple[str, str]]:
@@ -127,10 +151,10 @@ def _placeholders(values: Mapping[str, Any], within: str = "") -> list[tuple[str
     return found
 
 
-def _sentence(source: Source, details: Mapping[str, Any]) -> str:
+def _sentence(model: type[BaseModel], source: Source, details: Mapping[str, Any]) -> str:
     field = str(details["loc"][0])
     if details["type"] == "extra_forbidden":
-        return f"{source.label}: {_unknown(field, list(Config.model_fields))}"
+        return f"{source.label}: {_unknown(field, list(model.model_fields))}"
     rule = (
         str(details["msg"])
         .removeprefix("Value error, ")
@@ -153,8 +177,8 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def _json_object(variable: str, text: str) -> dict[str, Any]:
     value = _json_or_text(text)
     if not isinstance(value, dict):
-        raise ConfigError(f"{PREFIX}SETTINGS: must be a JSON object, got {text!r}")
+        raise ConfigError(f"{variable}: must be a JSON object, got {text!r}")
     return value

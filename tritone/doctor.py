@@ -26,7 +26,7 @@ from tritone.tritonserver import cached_tritonserver, tritonserver_on_path
 
 Status = Literal["ok", "warn", "fail"]
 
-PORTS = {"HTTP port": 8000, "gRPC port": 8001, "metrics port": 8002}
+PORTS = {"HTTP port": 8000, "gRPC port": 8001, "metrics port": 8002, "gateway port": 9000}
 
 _NEEDED_BYTES = 1_000_000_000  # wheels and what is unpacked from them, with room for one more model
 _NVIDIA_SMI_TIMEOUT_S = 10
@@ -144,7 +144,7 @@ def _ports() -> _Verdict:
     problems = []
     for option, port in PORTS.items():
         try:
-            check_ports("0.0.0.0", {option: port})
+            check_ports({option: ("0.0.0.0", port)})
         except PortError as error:
             problems.append(str(error))
     if problems:

@@ -11,6 +11,10 @@ import psutil
 
 from ensemble_repo.assemble import assemble
 from tritone.config import Config, ConfigError
+from tritone.gateway.server import check as check_gateway
+from tritone.gateway.server import url
+from tritone.gateway.settings import GatewayConfig
+from tritone.gateway_child import GatewayChild, gateway_config
 from tritone.log_format import set_up_logging
 from tritone.log_progress import LogProgress
 from tritone.ports import check_ports
@@ -39,7 +43,8 @@ def serve(config: Config) -> int:
                 launcher = prepare(config, run)
         except KeyboardInterrupt:
             return 0
-        are_streams_done = Supervisor(config, run, stop, launcher.launch, launcher.announce).serve()
+        gateway = GatewayChild(launcher.gateway, run) if launcher.gateway else None
+        are_streams_done = Supervisor(config, run, stop, launcher.launch, launcher.announce, gateway).serve()
     logger.info("stopped")
     return 0 if are_streams_done else 1
 
@@ -49,18 +54,24 @@ def prepare(config: Config, run: RunDir) -> Launcher:
     check_settings(config)
     if "run_dir" in config.settings:
         raise ConfigError("settings: run_dir is the launcher's to choose")
-    check_ports(config.host, {f"--{name.replace('_', '-')}": port for name, port in config.ports.items()})
+    gateway = None if config.no_gateway else gateway_config(config, os.environ)
+    if gateway:
+        check_gateway(gateway)
+    check_ports(config.addresses)
     progress = show_progress if config.log_format == "text" else LogProgress()
     model = find_model(config, progress)
     install = find_tritonserver(progress)
     assemble(run.repository, model.name, model.tokenizer_dir, model.settings)
-    return Launcher(config, run, model, install)
+    return Launcher(config, run, model, install, gateway)
 
 
 class Launcher:
-    """Starts the server of an assembled repository, as often as it must be."""
+    """Starts the server of an assembled repository, as often as it must be. `gateway` is what goes with it."""
 
-    def __init__(self, config: Config, run: RunDir, model: ServedModel, install: TritonInstall) -> None:
+    def __init__(
+        self, config: Config, run: RunDir, model: ServedModel, install: TritonInstall, gateway: GatewayConfig | None
+    ) -> None:
+        self.gateway = gateway
         self._config = config
         self._run = run
         self._model = model
@@ -87,7 +98,7 @@ class Launcher:
         logger.info("%s is ready", self._model.name)
         if is_first and self._config.log_format == "text":
             with suppress(OSError):  # nobody need be reading
-                click.echo(ready_message(self._config, self._model.name))
+                click.echo(ready_message(self._config, self._model.name, url(self.gateway) if self.gateway else None))
 
 
 def _identity(pid: int) -> dict[str, float]:

@@ -16,10 +16,10 @@ class PortError(TritoneError):
     """The server cannot listen where it was told to."""
 
 
-def check_ports(host: str, ports: Mapping[str, int]) -> None:
-    """Raise PortError unless `host` can be bound with every port of `ports` (option: port)."""
-    for option, port in ports.items():
-        twin = next((other for other in ports if ports[other] == port and other != option), None)
+def check_ports(addresses: Mapping[str, tuple[str, int]]) -> None:
+    """Raise PortError unless every host and port of `addresses` (by option) can be bound."""
+    for option, (host, port) in addresses.items():
+        twin = next((other for other in addresses if addresses[other][1] == port and other != option), None)
         if twin:
             raise PortError(f"{option} and {twin} are both {port}: give each its own port")
         _check_port(host, option, port)
@@ -32,7 +32,7 @@ def reachable(host: str) -> str:
 
 def numeric(host: str) -> str:
     """The address of `host`. Triton's HTTP server takes no names. Raises PortError for a name that is not known."""
-    return str(_resolved(host, 0)[1][0])
+    return str(resolved(host, 0)[1][0])
 
 
 def in_url(address: str) -> str:
@@ -40,7 +40,8 @@ def in_url(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+def resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """The family and the socket address of `host`. Raises PortError for a name that is not known."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
@@ -49,7 +50,7 @@ def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ..
 
 
 def _check_port(host: str, option: str, port: int) -> None:
-    family, address = _resolved(host, port)
+    family, address = resolved(host, port)
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: a port just left is free
         try:

@@ -48,6 +48,11 @@ class RunDir:
         """Where the model repository is assembled."""
         return self.path / "repository"
 
+    @property
+    def gateway(self) -> Path:
+        """The gateway's own part: its processes, named by it, are not the server's."""
+        return self.path / "gateway"
+
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Note for whoever looks into the folder what runs here."""
         draft = self.path / "state.json.new"
@@ -75,6 +80,7 @@ class RunDir:
     def remove(self) -> None:
         """Remove all of it."""
         self.clear_server()
+        kill_processes(self.gateway)
         shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -63,7 +63,7 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=lambda: _end_with(launcher),
+                preexec_fn=lambda: end_with(launcher),
             )
         except OSError as error:
             raise ServerError(f"{command[0]} cannot be started: {error.strerror}") from error
@@ -108,7 +108,7 @@ class ServerProcess:
         self.output.join()
 
 
-def _end_with(launcher: int) -> None:
+def end_with(launcher: int) -> None:
     """In the new process: end when the launcher does, even if it has already."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != launcher:

@@ -23,6 +23,8 @@ from tritone.wheels import PYTRITON, extract, members_under, wheel_artifact
 EMBEDDED_VERSION = "2.51.0"
 LIBRARIES = "nvidia_pytriton.libs"
 
+# Python's own would mislead the stubs; keys are the gateway's alone
+_NOT_PASSED = ("PYTHONPATH", "PYTHONHOME", "TRITONE_API_KEYS")
 _ARTIFACT = f"tritonserver-{EMBEDDED_VERSION}"
 _TREE = "pytriton/tritonserver"
 _STUBS = f"{_TREE}/python_backend_stubs"
@@ -80,7 +82,7 @@ def embedded_tree(progress: Progress = show_progress) -> Path:
 
 def server_environment(install: TritonInstall) -> dict[str, str]:
     """The environment variables to start `install` with: this one's, made to lead the stub to the running Python."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED}
     # Not resolved: in a virtual environment the link's own folder is the one that counts.
     environment["PATH"] = _joined(Path(sys.executable).parent, environment.get("PATH"))
     if install.library_path:

@@ -33,6 +33,7 @@ class Server:
     http_port: int
     grpc_port: int
     metrics_port: int
+    gateway_port: int
     log: Path
     out: Path
     runtime_dir: Path
@@ -48,6 +49,10 @@ class Server:
     @property
     def metrics(self) -> str:
         return f"{HOST}:{self.metrics_port}"
+
+    @property
+    def gateway(self) -> str:
+        return f"{HOST}:{self.gateway_port}"
 
     @property
     def run(self) -> RunDir:
@@ -98,8 +103,8 @@ def serve(folder: Path, model: Path | None, *options: str, engine: str = "script
 @contextmanager
 def launched(folder: Path, model: Path | None, *options: str, engine: str = "scripted") -> Iterator[Server]:
     """A launcher that was just started; `folder` takes its log and its run folder. At the end it is killed."""
-    ports = free_ports(3)
-    names = ("--http-port", "--grpc-port", "--metrics-port")
+    ports = free_ports(4)
+    names = ("--http-port", "--grpc-port", "--metrics-port", "--gateway-port")
     given = [str(model)] if model else []
     chosen = [text for name, port in zip(names, ports, strict=True) for text in (name, str(port))]
     command = [sys.executable, "-m", "tritone", "serve", *given, "--engine", engine, *chosen, *options]
@@ -124,7 +129,7 @@ def launched(folder: Path, model: Path | None, *options: str, engine: str = "scr
 def assert_gone(server: Server) -> None:
     """No process, port, run folder or shared memory of an ended launcher is left."""
     assert [process.cmdline() for process in processes_of(server.runtime_dir)] == []
-    for port in (server.http_port, server.grpc_port, server.metrics_port):
+    for port in (server.http_port, server.grpc_port, server.metrics_port, server.gateway_port):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
@@ -133,7 +138,7 @@ def assert_gone(server: Server) -> None:
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """The server and stage processes whose run folder is below `folder`."""
+    """The server, stage and gateway processes whose run folder is below `folder`."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 LineWriter = Callable[[bytes], object]
 
-_PROBES = OPEN_PATHS | {METRICS_PATH}  # asked every few seconds, and nobody wants to read it
+_PROBES = OPEN_PATHS | {METRICS_PATH}  # asked every few seconds: neither logged nor counted
 _LONGEST_MODEL = 128
 
 
@@ -49,7 +49,9 @@ class AccessLog:
             return await self._app(scope, receive, send)
         record = new_record(scope)
         reply = _Reply(record, receive, send)
-        self._metrics.started()
+        is_probe = scope["path"] in _PROBES
+        if not is_probe:
+            self._metrics.started()
         try:
             await self._app(scope, reply.receive, reply.send)
         except Exception as error:
@@ -58,15 +60,14 @@ class AccessLog:
             if not record.status:
                 await send_error(reply.send, internal_error(record.id))
         finally:
-            self._end(scope, record, reply)
+            if not is_probe:
+                self._end(scope, record, reply)
 
     def _end(self, scope: Scope, record: RequestRecord, reply: _Reply) -> None:
         record.is_disconnected = record.is_disconnected and not reply.is_complete
         if not (reply.is_complete or record.is_disconnected):
             record.error = record.error or "the answer was broken off"
         self._metrics.ended(record, getattr(scope.get("route"), "path", "other"))
-        if scope["path"] in _PROBES:
-            return
         try:
             self._write(json.dumps(_line(record)).encode() + b"\n")
         except OSError as error:

@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.responses import Response
 
+from tritone.gateway.process import METRICS_DIR_VARIABLE
 from tritone.gateway.request_record import RequestRecord
 
-DIR_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN = "unknown"
@@ -122,7 +122,7 @@ class GatewayMetrics:
     def text(self) -> str:
         """All of it, in Prometheus' text format."""
         registry = self.registry
-        if directory := os.environ.get(DIR_VARIABLE):
+        if directory := os.environ.get(METRICS_DIR_VARIABLE):
             registry = CollectorRegistry()
             MultiProcessCollector(registry, directory)  # type: ignore[no-untyped-call]
         return generate_latest(registry).decode()

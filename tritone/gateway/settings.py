@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from tritone.config import Count, LogFormat, LogLevel, Port, Seconds
 
@@ -89,12 +89,6 @@ class GatewayConfig(BaseModel):
     metrics: bool = Field(True, description="Serve /metrics")
     log_format: LogFormat = Field("text", description="How other records are written to stderr, a line for each")
     log_level: LogLevel = Field("info", description="Least severe records that are written")
-
-    @model_validator(mode="after")
-    def _tls_is_whole(self) -> GatewayConfig:
-        if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("tls_cert and tls_key go together")
-        return self
 
     @property
     def triton_url(self) -> str:

@@ -13,6 +13,7 @@ from tests.toy_tokenizers import byte_level_tokenizer
 from tritone import __version__
 from tritone.cli import main
 from tritone.config import Config
+from tritone.gateway.settings import GatewayConfig
 from tritone.served_model import HAVE_A_PLACE
 
 
@@ -24,7 +25,7 @@ def test_version() -> None:
     assert tritone("--version").output == f"tritone, version {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "assemble", "doctor", "ask", "chat"])
+@pytest.mark.parametrize("command", ["serve", "gateway", "assemble", "doctor", "ask", "chat"])
 def test_every_command_has_help_and_is_listed(command: str) -> None:
     assert f"  {command} " in tritone("--help").output
     assert tritone(command, "--help").exit_code == 0
@@ -33,9 +34,29 @@ def test_every_command_has_help_and_is_listed(command: str) -> None:
 def test_serve_has_an_option_for_every_field_with_its_default() -> None:
     output = tritone("serve", "--help").output
     for name, field in Config.model_fields.items():
-        if name not in ("model", "settings"):
+        if name not in ("model", "settings", "gateway"):
             assert f"--{name.replace('_', '-')} " in output
-            assert field.default is None or f"[default: {field.default}]" in output
+            assert field.default in (None, False) or f"[default: {field.default}]" in output
+
+
+def test_gateway_has_an_option_for_every_field_with_its_default() -> None:
+    output = tritone("gateway", "--help").output
+    for name, field in GatewayConfig.model_fields.items():
+        assert f"--{name.replace('_', '-')} " in output
+        assert field.default in (None, False, ()) or f"[default: {field.default}]" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--port", "0"), "--port: must be greater than or equal to 1, got '0'"),
+        (("--tls-cert", "c"), "tls_cert and tls_key go together: give both or none"),
+        (("--tls-cert", "/no/c", "--tls-key", "k"), "tls_cert /no/c, tls_key k: No such file or directory"),
+        (("--api-key-file", "/no/keys"), "api_key_file: /no/keys cannot be read: No such file or directory"),
+    ],
+)
+def test_what_the_gateway_cannot_do_is_one_line(arguments: tuple[str, ...], message: str) -> None:
+    assert tritone("gateway", *arguments).output == f"Error: {message}\n"
 
 
 def test_help_lists_what_set_takes() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tritone.config import Config, ConfigError
-from tritone.config_sources import load_config, parse_assignments
+from tritone.config_sources import load_config, load_gateway, parse_assignments
 
 
 @pytest.fixture
@@ -151,3 +151,58 @@ def test_an_assignment_without_name_or_value_is_an_error(text: str) -> None:
 @given(st.integers(1, 65535), st.text(min_size=1, max_size=20).filter(lambda text: "${" not in text))
 def test_text_and_toml_give_the_same(port: int, host: str) -> None:
     assert load_config({"http_port": str(port), "host": host}, {}) == Config(http_port=port, host=host)
+
+
+def test_the_gateway_has_the_same_sources_under_a_prefix_of_its_own(write_toml: Any) -> None:
+    file = write_toml("workers = 2\nmax_choices = 2\nmax_prompts = 2\nmetrics = false")
+    environment = {
+        "TRITONE_HTTP_PORT": "1",
+        "TRITONE_API_KEYS": "secret",
+        "TRITONE_GATEWAY_PORT": "tcp://10.0.0.1:9000",  # Kubernetes, for a service called tritone-gateway
+        "TRITONE_GATEWAY_MAX_CHOICES": "3",
+        "TRITONE_GATEWAY_MAX_PROMPTS": "3",
+    }
+    config = load_gateway({**file, "max_prompts": "4", "port": None}, environment, {"workers": 1, "log_file": "log"})
+    assert (config.workers, config.max_choices, config.max_prompts, config.metrics) == (2, 3, 4, False)
+    assert (config.port, config.log_file) == (9000, "log")
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "table", "message"),
+    [
+        ({"triton": "x"}, {}, {}, "--triton: must be HOST:PORT, got 'x'"),
+        (
+            {},
+            {"TRITONE_GATEWAY_WORKERS": "0"},
+            {},
+            "TRITONE_GATEWAY_WORKERS: must be greater than or equal to 1, got '0'",
+        ),
+        ({}, {}, {"worker": 2}, "gateway: worker is unknown (did you mean workers?); known are "),
+        (
+            {},
+            {"TRITONE_GATEWAY_WORKER": "2"},
+            {},
+            "environment: TRITONE_GATEWAY_WORKER is unknown (did you mean TRITONE_",
+        ),
+        ({}, {}, {"cors_origins": ["a"]}, "gateway: cors_origins: must be * or origins such as "),
+    ],
+)
+def test_a_bad_value_of_the_gateway(
+    options: dict[str, str], environment: dict[str, str], table: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_gateway(options, environment, table)
+    assert str(caught.value).startswith(message)
+
+
+def test_variables_of_the_gateway_are_left_to_it() -> None:
+    config = load_config(
+        {}, {"TRITONE_GATEWAY_WORKERS": "2", "TRITONE_GATEWAY_HOST": "::", "TRITONE_NO_GATEWAY": "true"}
+    )
+    assert config == Config(gateway_host="::", no_gateway=True)
+
+
+def test_the_gateways_table_is_merged_as_the_settings_are(write_toml: Any) -> None:
+    file = write_toml("[gateway]\nworkers = 2\nmax_choices = 3")
+    config = load_config(file, {"TRITONE_GATEWAY": '{"workers": 4}'})
+    assert config.gateway == {"workers": 4, "max_choices": 3}

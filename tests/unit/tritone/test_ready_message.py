@@ -24,6 +24,16 @@ def test_the_commands_are_whole_and_say_where_to() -> None:
     assert talk == ["tritone", "chat", "--url", "127.0.0.1:18001"]
 
 
+def test_a_gateway_is_announced_with_a_request_to_it() -> None:
+    message = ready_message(Config(), "m", "https://[::1]:9000")
+    assert "  OpenAI   https://[::1]:9000/v1\n" in message
+    (line,) = (line for line in message.splitlines() if "chat/completions" in line)
+    *_, url, _, body = shlex.split(line)
+    assert url == "https://[::1]:9000/v1/chat/completions"
+    assert json.loads(body)["model"] == "m"
+    assert "OpenAI" not in ready_message(Config(), "m")
+
+
 def test_the_usual_place_need_not_be_named() -> None:
     assert commands(Config())[2] == ["tritone", "chat"]
 

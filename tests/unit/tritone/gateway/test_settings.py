@@ -43,7 +43,6 @@ def test_workers_share_the_limit_of_requests(workers: int, share: int) -> None:
         ("workers", 0, "greater than or equal to 1"),
         ("max_body_bytes", 0, "greater than or equal to 1"),
         ("request_timeout_s", float("inf"), "finite"),
-        ("tls_cert", "cert.pem", "tls_cert and tls_key go together"),
         ("api_key", "secret", "Extra inputs are not permitted"),
     ],
 )
