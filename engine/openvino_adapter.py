@@ -162,8 +162,7 @@ def generation_config(request: EngineRequest) -> openvino_genai.GenerationConfig
     single = {sequence[0] for sequence in request.stop_sequences if len(sequence) == 1}
     config.stop_token_ids = single | set(request.end_ids)
     config.ignore_eos = not request.end_ids
-    if request.end_ids:
-        config.eos_token_id = request.end_ids[0]
+    config.set_eos_token_id(request.end_ids[0] if request.end_ids else 0)  # it must have one, to be ignored too
     config.do_sample = request.temperature > 0
     if config.do_sample:
         config.temperature = request.temperature

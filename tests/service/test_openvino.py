@@ -18,6 +18,7 @@ from tritonclient.utils import InferenceServerException
 from engine.adapter import EngineRequest
 from engine.openvino_adapter import generation_config
 from tritone.bundled_model import bundled_model
+from tritone.model_folder import describe_model
 
 from .grpc_client import Stream, text_of
 from .serving import Server, generate, generate_stream, serve, wait_until
@@ -54,7 +55,7 @@ def bare_engine_ids(folder: Path, prompt: Sequence[int], count: int) -> list[int
     scheduler = openvino_genai.SchedulerConfig()
     scheduler.cache_size = 1
     pipeline = openvino_genai.ContinuousBatchingPipeline(
-        str(next(folder.glob("*.gguf"))), scheduler, "CPU", {"KV_CACHE_PRECISION": "f16"}
+        str(describe_model(folder).path), scheduler, "CPU", {"KV_CACHE_PRECISION": "f16"}
     )
     config = generation_config(EngineRequest(1, tuple(prompt), count))
     handle = pipeline.add_request(1, openvino.Tensor(np.array([prompt], np.int64)), config)

@@ -50,7 +50,7 @@ def test_transformers_gives_the_same_ids_and_chats(model: Path) -> None:
 
 def test_bundled_model_is_described(model: Path) -> None:
     described = describe_model(model)
-    assert (described.kind, described.name, described.tokenizer_dir) == ("gguf", "smollm2", model)
+    assert (described.kind, described.name, described.tokenizer_dir) == ("openvino", "smollm2", model)
     assert (described.max_position_embeddings, described.vocab_size) == (8192, 49152)
     assert (described.eos_token_ids, described.bos_token_id) == ((2,), 1)
 

@@ -47,7 +47,8 @@ def test_temperature_0_is_greedy() -> None:
 def test_without_end_ids_nothing_ends_the_answer_but_its_length() -> None:
     made = config()
     assert made.ignore_eos
-    assert made.stop_token_ids == set()
+    assert (made.eos_token_id, made.stop_token_ids) == (0, {0})
+    made.validate()
 
 
 def test_bad_words_are_refused_by_name() -> None:
