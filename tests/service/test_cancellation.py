@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,12 +42,21 @@ def leave_http(server: Server) -> Callable[[], None]:
     return connection.close
 
 
+def reset_http(server: Server) -> Callable[[], None]:
+    """The same, but what is returned resets the connection."""
+    connection = http.client.HTTPConnection(HOST, server.http_port, timeout=30)
+    connection.request("POST", "/v2/models/toy/generate_stream", json.dumps(endless("a")))
+    assert connection.sock is not None
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return connection.sock.close
+
+
 def leave_grpc(server: Server) -> Callable[[], None]:
     """Start a stream over gRPC; what is returned cancels it."""
     return Stream(server.grpc, "toy", **endless("a")).cancel
 
 
-LEAVERS = [leave_http, leave_grpc]
+LEAVERS = [leave_http, reset_http, leave_grpc]
 
 
 @pytest.mark.parametrize("start", LEAVERS)
@@ -99,9 +110,9 @@ def test_whole_answer_over_http_runs_to_its_end_when_the_client_leaves(server: S
     wait_until(lambda: server.run.live_streams() == 0, 5)
 
 
-def test_connections_that_come_and_go_leave_nothing(server: Server) -> None:
-    for number in range(30):
-        LEAVERS[number % 2](server)()
+def test_b50_connections_that_come_and_go_leave_nothing(server: Server) -> None:
+    for number in range(51):
+        LEAVERS[number % 3](server)()
     wait_until(lambda: server.run.live_streams() == 0, FREED_WITHIN_S + 5)
     assert generate(server, "toy", text_input="still here")["text_output"] == "still here"
 

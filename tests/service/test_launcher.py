@@ -107,7 +107,7 @@ def test_an_idle_connection_does_not_hold_up_the_end(tmp_path: Path, toy_model: 
 
 
 @pytest.mark.parametrize("stage", ["preprocess", "engine", "postprocess"])
-def test_a_killed_stage_ends_its_streams_and_comes_back(tmp_path: Path, toy_model: Path, stage: str) -> None:
+def test_b56_a_killed_stage_ends_its_streams_and_comes_back(tmp_path: Path, toy_model: Path, stage: str) -> None:
     with serve(tmp_path, toy_model, "--set", "tokens_per_second=20") as server:
         streams = Streams(server, 1000)
         before = server.server_pid
