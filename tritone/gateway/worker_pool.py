@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ from tritone.stop_signals import StopSignals, stop_signals
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.1
+_COMPLETE = (0, -signal.SIGTERM)  # SIGTERM kills a worker only before it can answer
 _GRACE_S = 5.0  # what workers may take beyond the time to drain before they are killed
 
 
@@ -84,4 +86,4 @@ class WorkerPool:
             if all(worker.poll() is not None for worker in self._workers):
                 break
             time.sleep(POLL_S)
-        return int(any(worker.poll() != 0 for worker in self._workers))
+        return int(any(worker.poll() not in _COMPLETE for worker in self._workers))
