@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,9 +90,15 @@ class Server:
 
 
 @contextmanager
-def serve(folder: Path, model: Path | None, *options: str, engine: str = "scripted") -> Iterator[Server]:
+def serve(
+    folder: Path,
+    model: Path | None,
+    *options: str,
+    engine: str = "scripted",
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
     """A server that is ready, on free ports; at the end it is stopped, and everything of it must be gone."""
-    with launched(folder, model, *options, engine=engine) as server:
+    with launched(folder, model, *options, engine=engine, variables=variables) as server:
         server.wait_until_ready()
         yield server
         if server.process.poll() is None:
@@ -101,7 +107,13 @@ def serve(folder: Path, model: Path | None, *options: str, engine: str = "script
 
 
 @contextmanager
-def launched(folder: Path, model: Path | None, *options: str, engine: str = "scripted") -> Iterator[Server]:
+def launched(
+    folder: Path,
+    model: Path | None,
+    *options: str,
+    engine: str = "scripted",
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
     """A launcher that was just started; `folder` takes its log and its run folder. At the end it is killed."""
     ports = free_ports(4)
     names = ("--http-port", "--grpc-port", "--metrics-port", "--gateway-port")
@@ -111,7 +123,7 @@ def launched(folder: Path, model: Path | None, *options: str, engine: str = "scr
     folder.mkdir(parents=True, exist_ok=True)
     log, out = folder / "stderr.txt", folder / "stdout.txt"
     with log.open("wb") as stderr, out.open("wb") as stdout:
-        environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder), **(variables or {})}
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
     server = Server(process, *ports, log, out, folder)
     try:
