@@ -35,6 +35,7 @@ class Choices:
     async def events(self) -> AsyncGenerator[Indexed, None]:
         """Events with the index of their choice, those that arrived together in one list. Raises EnsembleError.
 
+        Nothing comes before every prompt has an event, so that a refusal of any of them is the first thing that comes.
         Closed early, it ends all choices and frees the engine.
         """
         self._metrics.sent(self._record)
@@ -54,16 +55,21 @@ class Choices:
     async def _merged(self) -> AsyncGenerator[Indexed, None]:
         arrived: asyncio.Queue[Indexed | Exception | None] = asyncio.Queue(maxsize=len(self._inputs))
         tasks = [asyncio.create_task(self._copy(index, arrived)) for index in range(len(self._inputs))]
+        unheard = {index // self._choices_per_prompt for index in range(len(tasks))}  # prompts that may yet be refused
+        held: list[Indexed] = []
         try:
             running = len(tasks)
             while running:
                 item = await arrived.get()
                 if item is None:
                     running -= 1
-                elif isinstance(item, Exception):
+                    continue
+                if isinstance(item, Exception):
                     raise item
-                else:
-                    yield item
+                unheard.discard(item[0] // self._choices_per_prompt)
+                held.append(item)
+                while held and not unheard:
+                    yield held.pop(0)
         finally:
             for task in tasks:
                 task.cancel()
