@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,8 @@ from urllib.request import urlopen
 
 import psutil
 
+from tritone import run_dir
+
 from .serving import HOST, Server, free_ports, wait_until
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -25,7 +28,7 @@ TIMEOUT_S = 30.0
 class Gateway:
     """A gateway that answers; `log` has its stderr."""
 
-    process: subprocess.Popen[bytes]
+    pid: int
     port: int
     log: Path
 
@@ -36,7 +39,7 @@ class Gateway:
     @property
     def memory(self) -> int:
         """Resident bytes."""
-        return int(psutil.Process(self.process.pid).memory_info().rss)
+        return int(psutil.Process(self.pid).memory_info().rss)
 
     def is_ready(self) -> bool:
         try:
@@ -79,21 +82,22 @@ class Reply:
         return [choice for chunk in chunks for choice in chunk["choices"]]
 
 
+def beside(server: Server) -> Gateway:
+    """The gateway that the launcher of `server` has started."""
+    (pid,) = (process.pid for process in run_dir.processes_of(server.run.gateway))
+    return Gateway(pid, server.gateway_port, server.log)
+
+
 @contextmanager
-def gateway(folder: Path, server: Server, **settings: Any) -> Iterator[Gateway]:
-    """A gateway of its own, ready, for the Triton of `server`; ended afterwards, and its port must be free then."""
+def gateway(folder: Path, server: Server, *options: str) -> Iterator[Gateway]:
+    """One more gateway for the Triton of `server`, ready; ended afterwards, and it must end well."""
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
-    config = {"triton": server.http, "triton_metrics": server.metrics, "port": port, **settings}
+    command = [sys.executable, "-m", "tritone", "gateway", "--triton", server.http, "--port", str(port), *options]
     log = folder / "gateway.txt"
     with log.open("wb") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tritone.gateway"], stdin=subprocess.PIPE, stderr=stderr, bufsize=0
-        )
-    assert process.stdin
-    with process.stdin as stdin:
-        stdin.write(json.dumps(config).encode())
-    running = Gateway(process, port, log)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr)
+    running = Gateway(process.pid, port, log)
     try:
         wait_until(lambda: running.is_ready() or process.poll() is not None, TIMEOUT_S)
         assert process.poll() is None, log.read_text()
@@ -118,6 +122,16 @@ def send(
         return Reply(reply.status, names, reply.read())
 
 
+def begin(gateway: Gateway, stream: bool, headers: Mapping[str, str] | None = None, **fields: Any) -> socket.socket:
+    """Ask for a completion without end; nothing of it is read."""
+    body = json.dumps({"model": "toy", "prompt": "ab", "ignore_eos": True, "stream": stream, **fields}).encode()
+    lines = {"host": HOST, "content-length": len(body), **(headers or {})}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    connection = socket.create_connection((HOST, gateway.port), timeout=10)
+    connection.sendall(f"POST {COMPLETIONS} HTTP/1.1\r\n{head}\r\n".encode() + body)
+    return connection
+
+
 def complete(gateway: Gateway, prompt: Any = "Hi", **fields: Any) -> Reply:
     """The reply to a completion request."""
     return send(gateway, COMPLETIONS, {"model": "toy", "prompt": prompt, **fields})
@@ -136,3 +150,9 @@ def text_of(reply: Reply, index: int = 0) -> str:
         return str(choice["text"] if "text" in choice else choice["message"]["content"])
     mine = [choice for choice in reply.choices if choice["index"] == index]
     return "".join(one["text"] if "text" in one else one["delta"].get("content", "") for one in mine)
+
+
+def refusal(reply: Reply, status: int = 400) -> tuple[str | None, str]:
+    """The field and the message of an error that came before any event."""
+    assert (reply.status, reply.headers["content-type"]) == (status, "application/json"), reply.body
+    return reply.error["param"], reply.error["message"]

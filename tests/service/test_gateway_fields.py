@@ -13,7 +13,7 @@ from tests.unit.tritone.gateway.field_values import INVALID, REFUSED_VALUES, VAL
 from tritone.gateway.request_fields import FIELDS, RequestField, Route
 from tritone.gateway.sse import CONTENT_TYPE
 
-from .gateway import CHAT, COMPLETIONS, Gateway, Reply, gateway, send
+from .gateway import CHAT, COMPLETIONS, Gateway, Reply, beside, send
 from .serving import serve
 
 pytestmark = pytest.mark.service
@@ -43,10 +43,9 @@ NOT_OF_THIS_MODEL: dict[str, list[Any]] = {
 
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("fields")
     options = ("--set", "tokens_per_second=5000", "--max-model-len", "64", "--max-num-seqs", "32")
-    with serve(folder / "triton", toy_model, *options) as server, gateway(folder, server) as running:
-        yield running
+    with serve(tmp_path_factory.mktemp("fields"), toy_model, *options) as server:
+        yield beside(server)
 
 
 def both_modes(front: Gateway, route: Route, name: str, value: Any) -> list[Reply]:
