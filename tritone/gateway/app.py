@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from tritone import __version__
 from tritone.gateway.access_log import LineWriter
-from tritone.gateway.auth import ApiKeys
+from tritone.gateway.api_keys import ApiKeys
 from tritone.gateway.ensemble_client import EnsembleClient, EnsembleError
 from tritone.gateway.health import GatewayState, health_router
 from tritone.gateway.metrics import GatewayMetrics, metrics_router

@@ -6,7 +6,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from tritone.gateway.access_log import AccessLog, LineWriter
-from tritone.gateway.auth import ApiKeys, RequireApiKey
+from tritone.gateway.api_keys import ApiKeys
+from tritone.gateway.auth import RequireApiKey
 from tritone.gateway.health import GatewayState
 from tritone.gateway.limits import Admission, BodyLimit
 from tritone.gateway.metrics import GatewayMetrics

@@ -9,7 +9,7 @@ import socket
 import ssl
 
 from tritone.errors import TritoneError
-from tritone.gateway.auth import VARIABLE, load_keys
+from tritone.gateway.api_keys import VARIABLE, load_keys
 from tritone.gateway.settings import GatewayConfig
 from tritone.ports import check_ports, in_url, reachable, resolved
 

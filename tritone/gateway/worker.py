@@ -10,8 +10,8 @@ import socket
 import uvicorn
 
 from tritone.gateway.access_log import failure, line_writer
+from tritone.gateway.api_keys import load_keys
 from tritone.gateway.app import make_app
-from tritone.gateway.auth import load_keys
 from tritone.gateway.draining_server import DrainingServer
 from tritone.gateway.health import GatewayState
 from tritone.gateway.http_protocol import limited_protocol
