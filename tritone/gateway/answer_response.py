@@ -149,9 +149,9 @@ async def while_connected(work: Coroutine[Any, Any, None], receive: Receive, tim
             raise OpenAIError(504, f"The answer took longer than {timeout_s:g} s.")
     finally:
         for task in (working, leaving):
-            task.cancel()
-            with suppress(BaseException):
-                await task
+            if task.cancel():  # awaiting one that is done would raise its error anew, without where it comes from
+                with suppress(BaseException):
+                    await task
 
 
 async def _until_left(receive: Receive) -> None:

@@ -47,9 +47,8 @@ def _routed(config: GatewayConfig, state: GatewayState, metrics: GatewayMetrics)
     app.include_router(health_router(state, client.is_ready))
     if config.metrics:
         app.include_router(metrics_router(metrics, lambda: client.metrics(config.triton_metrics_url)))
-    app.add_exception_handler(OpenAIError, _as_answer)
-    app.add_exception_handler(EnsembleError, _as_answer)
-    app.add_exception_handler(HTTPException, _as_answer)
+    for kind in (OpenAIError, EnsembleError, HTTPException, Exception):
+        app.add_exception_handler(kind, _as_answer)
     return app
 
 
