@@ -11,7 +11,7 @@ import logging
 import random
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +143,7 @@ class EnsembleClient:
         return ""
 
     async def _max_model_len(self, model: str) -> int:
-        async with self._session.get(f"{self._url}/v2/models/{model}_preprocess/config") as response:
+        async with _answered(self._session.get(f"{self._url}/v2/models/{model}_preprocess/config")) as response:
             config = await response.json()
         return int(json.loads(config["parameters"]["max_model_len"]["string_value"]))
 
@@ -155,20 +155,10 @@ class EnsembleClient:
             reply = await response.json()
         return {output["name"]: output["data"] for output in reply["outputs"]}
 
-    @asynccontextmanager
-    async def _post(
+    def _post(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A reply with status 200; raises EnsembleError for any other, and when there is none."""
-        try:
-            async with self._session.post(f"{self._url}/v2/models/{path}", json=body, headers=headers) as response:
-                if response.status != 200:
-                    raise _error(response.status, await response.text())
-                yield response
-        except aiohttp.ClientConnectorError as error:
-            raise EnsembleError(503, "the model server cannot be reached") from error
-        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
-            raise EnsembleError(500, "the model server broke the connection off") from error
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return _answered(self._session.post(f"{self._url}/v2/models/{path}", json=body, headers=headers))
 
     def _free_engine(self, model: str, request_id: str) -> None:
         task = asyncio.get_running_loop().create_task(self._stop(model, request_id))
@@ -181,6 +171,22 @@ class EnsembleClient:
             with suppress(EnsembleError):  # the ensemble notices by itself in the end
                 async with self._post(f"{model}_engine/generate_stream", {"id": request_id, "stop": True}):
                     pass
+
+
+@asynccontextmanager
+async def _answered(
+    request: AbstractAsyncContextManager[aiohttp.ClientResponse],
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """A reply with status 200; raises EnsembleError for any other, and when there is none."""
+    try:
+        async with request as response:
+            if response.status != 200:
+                raise _error(response.status, await response.text())
+            yield response
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise EnsembleError(503, "the model server cannot be reached") from error
+    except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+        raise EnsembleError(500, "the model server broke the connection off") from error
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[list[Event]]:
