@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -111,16 +113,25 @@ def _tokenizer_dir(folder: Path) -> Path:
 
 
 def _convert_tokenizer(folder: Path, made: Path) -> None:
+    sentencepiece_model = folder / "tokenizer.model"
+    if sentencepiece_model.is_file() and not (_is_tiktoken(sentencepiece_model) or find_spec("sentencepiece")):
+        # transformers would take it for tiktoken's, and make a tokenizer of garbage
+        raise ModelError(f"{folder} has no tokenizer.json, and sentencepiece is missing{_SENTENCEPIECE_ADVICE}")
     from transformers import AutoTokenizer  # takes seconds to import, and few models need it
 
     try:
         AutoTokenizer.from_pretrained(folder, local_files_only=True).save_pretrained(made)
     except Exception as error:  # whatever a tokenizer's own code raises
-        advice = _SENTENCEPIECE_ADVICE if (folder / "tokenizer.model").is_file() else ""
-        message = f"{folder} has no tokenizer.json and transformers could not make one: {error}{advice}"
-        raise ModelError(message) from error
+        raise ModelError(f"{folder} has no tokenizer.json and transformers could not make one: {error}") from error
     if not (made / "tokenizer.json").is_file():
         raise ModelError(f"{folder} has no tokenizer.json and its tokenizer cannot be written as one")
     for name in _COPIED:
         if (folder / name).is_file():
             shutil.copy(folder / name, made / name)
+
+
+def _is_tiktoken(path: Path) -> bool:
+    """Whether the file has tiktoken's lines of base64 and rank, and not sentencepiece's binary model."""
+    with path.open("rb") as file:
+        first_line = file.readline(1024)
+    return re.fullmatch(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n", first_line) is not None

@@ -150,8 +150,8 @@ def test_older_tokenizer_files_are_converted_into_the_cache(cache: Path, tmp_pat
             r"has no tokenizer\.json and transformers could not make one: Expecting property name",
         ),
         (
-            {"tokenizer.model": ""},
-            r"could not make one: .* \(tokenizer\.model is read with `pip install sentencepiece==",
+            {"tokenizer.model": "\n\x0e\n\x05<unk>"},
+            r"sentencepiece is missing \(tokenizer\.model is read with `pip install sentencepiece==",
         ),
     ],
 )
