@@ -25,7 +25,10 @@ def read_export(path: Path, count_tokens: TokenCount, requests: int) -> list[Req
 
     Raises ExportError unless there are `requests` of them and each got the `max_tokens` tokens it asked for.
     """
-    experiments = json.loads(path.read_text("utf-8"))["experiments"]
+    try:
+        experiments = json.loads(path.read_text("utf-8"))["experiments"]
+    except ValueError as error:
+        raise ExportError(f"perf_analyzer's export is not whole JSON: {error}") from error
     entries = [entry for experiment in experiments for entry in experiment["requests"]]
     if len(entries) != requests:
         raise ExportError(f"perf_analyzer exported {len(entries)} requests, not {requests}")

@@ -53,3 +53,10 @@ def test_missing_request_is_refused(tmp_path: Path) -> None:
     path = export(tmp_path, entry(3, (1100, {"num_output_tokens": 3})))
     with pytest.raises(ExportError, match="exported 1 requests, not 2"):
         read_export(path, cumulative, 2)
+
+
+def test_export_that_is_cut_off_says_so(tmp_path: Path) -> None:
+    export = tmp_path / "export.json"
+    export.write_text('{"experiments": [{"requests": [{"response_outputs": [{"text_output": "a')
+    with pytest.raises(ExportError, match="not whole JSON"):
+        read_export(export, cumulative, 1)
