@@ -74,6 +74,39 @@ def overhead(**options: Any) -> None:
     _run(run_overhead, options)
 
 
+@main.command()
+@click.option(
+    "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
+)
+@click.option("--tokens", type=click.IntRange(2), default=128, show_default=True, help="Length of every answer.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1),
+    default=20,
+    show_default=True,
+    help="Length of a run of the scripted engine.",
+)
+@click.option(
+    "--open-streams",
+    type=click.IntRange(0),
+    default=1000,
+    show_default=True,
+    help="Slow streams at once; 0 leaves out.",
+)
+@ROUNDS
+@SEED
+@OUT
+def gateway(**options: Any) -> None:
+    """The OpenAI gateway against the ensemble behind it, with the same client.
+
+    The bundled model on OpenVINO, both ways in turn; then the gateway's CPU for a chunk, and very many slow streams,
+    with the scripted engine.
+    """
+    from perf.gateway import run_gateway
+
+    _run(run_gateway, options)
+
+
 def _run(verb: Any, options: dict[str, Any]) -> None:
     try:
         verb(**options, report=click.echo)

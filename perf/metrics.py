@@ -56,13 +56,17 @@ def delivered_share(delivered_tokens_per_s: float, streams: int, rate: float) ->
     return ratio(delivered_tokens_per_s, streams * rate)
 
 
-def burst_tokens_per_s(requests: Sequence[RequestRecord]) -> float:
-    """all tokens / (last response of any request - start of the first request). For requests sent all at once."""
+def burst_window(requests: Sequence[RequestRecord]) -> Window:
+    """From the start of the first request to the last response of any. For requests sent all at once."""
     if not requests:
-        raise UndefinedError("burst tokens/s: no requests")
+        raise UndefinedError("burst: no requests")
     start_ns = min(request.started_ns for request in requests)
-    end_ns = max(request.received_ns[-1] for request in requests)
-    return tokens_per_s(requests, Window(start_ns, end_ns))
+    return Window(start_ns, max(request.received_ns[-1] for request in requests))
+
+
+def burst_tokens_per_s(requests: Sequence[RequestRecord]) -> float:
+    """all tokens / the burst's window."""
+    return tokens_per_s(requests, burst_window(requests))
 
 
 def tokens_per_chunk(requests: Iterable[RequestRecord], window: Window) -> float:
@@ -111,6 +115,16 @@ def cpu_s_within(samples: Sequence[CpuSample], window: Window) -> float:
 def cpu_s_per_1000_tokens(cpu_s: float, tokens: int) -> float:
     """CPU seconds * 1000 / tokens."""
     return ratio(cpu_s * 1000, tokens)
+
+
+def chunks(requests: Iterable[RequestRecord]) -> int:
+    """sum of the responses of all requests."""
+    return sum(len(request.received_ns) for request in requests)
+
+
+def cpu_us_per_chunk(cpu_s: float, chunks: int) -> float:
+    """CPU seconds * 1,000,000 / chunks."""
+    return ratio(cpu_s * 1e6, chunks)
 
 
 def percentile(values: Sequence[int], percent: int) -> int:

@@ -25,10 +25,12 @@ READY_TIMEOUT_S = 300.0
 
 
 class RunningServer(NamedTuple):
-    """A server that is ready: its process and its gRPC address."""
+    """A server that is ready: its process and its addresses, HOST:PORT. `url` is that of gRPC."""
 
     pid: int
     url: str
+    http: str
+    metrics: str
 
 
 @contextmanager
@@ -48,7 +50,7 @@ def running_server(write_repository: Callable[[Path], None]) -> Iterator[Running
         try:
             if problem := wait_until_ready(server, ServerAddress(HOST, http, metrics), StopSignals(), READY_TIMEOUT_S):
                 raise ServerError(problem)
-            yield RunningServer(server.pid, f"{HOST}:{grpc}")
+            yield RunningServer(server.pid, f"{HOST}:{grpc}", f"{HOST}:{http}", f"{HOST}:{metrics}")
         finally:
             server.kill()
 

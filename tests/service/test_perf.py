@@ -66,3 +66,15 @@ def test_overhead_of_the_ensemble(tmp_path: Path) -> None:
     assert found["tritone_tokens_per_s"] == metrics.burst_tokens_per_s(requests)
     assert found["ratio"] == found["tritone_tokens_per_s"] / found["bare_tokens_per_s"]
     assert set(summary["memory"]) == {"bare engine", "server", "preprocess", "engine", "postprocess"}
+
+
+def test_gateway_next_to_the_ensemble(tmp_path: Path) -> None:
+    load = ("--streams", "2", "--tokens", "8", "--seconds", "1", "--open-streams", "20")
+    summary = run_perf(tmp_path / "out", "gateway", *load)
+    (found,) = summary["medians"]
+    requests = raw_requests(tmp_path / "out", side="gateway", streams=2, round=1)
+    assert [sum(request.tokens) for request in requests] == [8, 8]
+    assert found["gateway_tokens_per_s"] == metrics.burst_tokens_per_s(requests)
+    assert found["ratio"] == found["gateway_tokens_per_s"] / found["direct_tokens_per_s"]
+    assert 0 < summary["chunk_cost"]["cpu_us_per_token"] <= summary["chunk_cost"]["cpu_us_per_chunk"] < 5000
+    assert len(raw_requests(tmp_path / "out", side="open streams")) == summary["open_streams"]["streams"] == 20

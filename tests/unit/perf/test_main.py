@@ -19,6 +19,8 @@ from perf.runs import Point
         ),
         (["pipeline", "--streams", "0"], "'--streams': expected whole numbers above 0, separated by commas, got '0'"),
         (["pipeline", "--streams", ""], "'--streams': expected whole numbers above 0, separated by commas, got ''"),
+        (["gateway", "--streams", "8,1,8"], "'--streams': expected each number once, got '8,1,8'"),
+        (["gateway", "--open-streams", "-1"], "'--open-streams'"),
         (["overhead", "--streams", "8,1,8"], "'--streams': expected each number once, got '8,1,8'"),
         (["pipeline", "--rate", "0"], "'--rate'"),
         (["pipeline", "--rounds", "0"], "'--rounds'"),

@@ -139,3 +139,10 @@ def test_median_of() -> None:
     assert metrics.median_of([4.0, 1.0, 2.0, 3.0]) == 2.5
     with pytest.raises(UndefinedError):
         metrics.median_of([])
+
+
+def test_cpu_for_a_chunk() -> None:
+    assert metrics.chunks(REQUESTS) == sum(len(request.received_ns) for request in REQUESTS)
+    assert metrics.cpu_us_per_chunk(0.0005, 5) == 100.0
+    with pytest.raises(metrics.UndefinedError):
+        metrics.cpu_us_per_chunk(0.0005, 0)

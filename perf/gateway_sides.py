@@ -1,0 +1,80 @@
+"""The two ways to one ensemble that the gateway benchmark compares. Run on the load host, with the same client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ensemble_repo.assemble import assemble
+from perf.cpu_sampler import CpuSampler
+from perf.gateway_process import RunningGateway, running_gateway
+from perf.overhead_sides import Prompts, Side
+from perf.records import RequestRecord
+from perf.server import RunningServer, running_server
+from perf.sse_client import burst
+from tritone.bundled_model import BUNDLED_NAME
+from tritone.model_folder import ModelFolder
+
+
+class DirectSide:
+    """The ensemble by `generate_stream`. Its processes are there for both sides, so none is named."""
+
+    name = "direct"
+
+    def __init__(self, server: RunningServer) -> None:
+        self.processes: Mapping[str, psutil.Process] = {}
+        self._url = f"http://{server.http}/v2/models/{BUNDLED_NAME}/generate_stream"
+
+    def burst(self, prompts: Prompts, tokens: int, sampler: CpuSampler) -> list[RequestRecord]:
+        """See Side."""
+        common = {"max_tokens": tokens, "ignore_eos": True, "temperature": 0.0, "stream": True}
+        bodies = [{"input_ids": list(prompt), **common} for prompt in prompts]
+        with sampler.watching("client", os.getpid()):
+            return burst(self._url, bodies, lambda event: int(event["num_output_tokens"]))
+
+
+class GatewaySide:
+    """The same ensemble by `/v1/completions`."""
+
+    name = "gateway"
+
+    def __init__(self, gateway: RunningGateway) -> None:
+        self.processes: Mapping[str, psutil.Process] = {"gateway": psutil.Process(gateway.pid)}
+        self._url = f"{gateway.url}/v1/completions"
+
+    def burst(self, prompts: Prompts, tokens: int, sampler: CpuSampler) -> list[RequestRecord]:
+        """See Side."""
+        common: dict[str, Any] = {
+            "model": BUNDLED_NAME,
+            "max_tokens": tokens,
+            "ignore_eos": True,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        bodies = [{"prompt": list(prompt), **common} for prompt in prompts]
+        with sampler.watching("client", os.getpid()):
+            return burst(self._url, bodies, lambda event: int(event["usage"]["completion_tokens"]))
+
+
+@contextmanager
+def both_ways(model: ModelFolder, max_num_seqs: int, **engine: Any) -> Iterator[list[Side]]:
+    """Both sides of one server; `engine` are settings of the engine, its name among them."""
+    settings = {
+        "max_model_len": model.max_position_embeddings,
+        "vocab_size": model.vocab_size,
+        "max_num_seqs": max_num_seqs,
+        "generation_config": "none",
+        **engine,
+    }
+
+    def write(target: Path) -> None:
+        assemble(target, BUNDLED_NAME, model.tokenizer_dir, settings)
+
+    with running_server(write) as server, running_gateway(server, max_num_seqs) as gateway:
+        yield [DirectSide(server), GatewaySide(gateway)]
