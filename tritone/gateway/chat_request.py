@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from .generation_request import Count, GenerationRequest, RequestLimits
 from .openai_error import bad_field
 from .request_body import got
 from .request_fields import Route
+
+_TEXT_PART = {
+    "type": "object",
+    "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+    "required": ["type", "text"],
+}
+_CONTENT = {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "array", "items": _TEXT_PART}]}
+_MESSAGE = {
+    "type": "object",
+    "properties": {"role": {"type": "string"}, "content": _CONTENT},
+    "required": ["role"],
+    "additionalProperties": True,
+}
+MESSAGES = WithJsonSchema({"type": "array", "items": _MESSAGE, "minItems": 1})
 
 
 class ChatRequest(GenerationRequest):
@@ -17,7 +31,7 @@ class ChatRequest(GenerationRequest):
 
     route: ClassVar[Route] = "chat"
 
-    messages: list[dict[str, Any]]
+    messages: Annotated[list[dict[str, Any]], MESSAGES]
     max_completion_tokens: Count | None = None
     tools: list[dict[str, Any]] = Field(default=[])
     chat_template_kwargs: dict[str, Any] = Field(default={})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 from .generation_request import INT32_MAX, GenerationRequest, RequestLimits
 from .openai_error import OpenAIError, bad_field
@@ -12,6 +12,10 @@ from .request_body import got
 from .request_fields import Route
 
 Prompt = str | list[int]
+
+_IDS = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_LISTS = [{"type": "array", "items": items, "minItems": 1} for items in ({"type": "string"}, _IDS)]
+PROMPTS = WithJsonSchema({"anyOf": [{"type": "string"}, _IDS, *_LISTS]})
 
 
 def _prompts(value: Any) -> list[Prompt]:
@@ -57,7 +61,7 @@ class CompletionRequest(GenerationRequest):
 
     route: ClassVar[Route] = "completions"
 
-    prompt: Annotated[list[Any], BeforeValidator(_prompts)]
+    prompt: Annotated[list[Any], BeforeValidator(_prompts), PROMPTS]
     echo: bool = False
     best_of: int | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from .openai_error import bad_field
@@ -20,6 +20,8 @@ FP32_MAX = 3.4028234663852886e38
 Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+TEXT_OR_TEXTS = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
 
 
 class RequestLimits(NamedTuple):
@@ -72,7 +74,7 @@ class GenerationRequest(StrictModel):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
-    stop: Annotated[list[str], BeforeValidator(_texts)] = []
+    stop: Annotated[list[str], BeforeValidator(_texts), TEXT_OR_TEXTS] = []
     stop_token_ids: list[TokenId] = []
     bad_words: list[str] = []
     ignore_eos: bool | None = None

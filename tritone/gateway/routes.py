@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from tritone.gateway.answer_response import AnswerResponse
+from tritone.gateway.body_schema import body_schema
 from tritone.gateway.chat_request import ChatRequest
 from tritone.gateway.choices import Choices
 from tritone.gateway.completion_request import CompletionRequest
@@ -45,7 +46,7 @@ class Routes:
             ("/tokenize", TokenizeRequest, self.tokenize),
             ("/detokenize", DetokenizeRequest, self.detokenize),
         ):
-            body = {"required": True, "content": {"application/json": {"schema": request_type.model_json_schema()}}}
+            body = {"required": True, "content": {"application/json": {"schema": body_schema(request_type)}}}
             extra = {"requestBody": body}
             router.add_api_route(path, endpoint, methods=["POST"], response_model=None, openapi_extra=extra)
         router.add_api_route("/v1/models", self.models, response_model=None)
