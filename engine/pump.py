@@ -19,7 +19,7 @@ from .stream_table import EngineTable
 
 logger = logging.getLogger(__name__)
 
-ACK_POLL_S = 0.0005
+ACK_POLL_S = (0.0005, 0.01)  # least and most; in between a quarter of what acknowledgements take
 IDLE_POLL_S = 0.02
 CHECK_INTERVAL_S = 0.05
 WINDOW = 8  # chunks on their way to postprocess; more would only queue there, in front of first and last chunks
@@ -52,6 +52,7 @@ class Pump:
         self._blocked: set[int] = set()  # rows with something to send that wait for an acknowledgement
         self._ready: deque[Stream] = deque()  # streams with something to send that wait for a place in the window
         self._window = 0
+        self._ack_takes_s = 0.0  # running mean
         self._cancelled: deque[Stream] = deque()
         self._checked_at_s = 0.0
         self._far_end_checked_at_s = 0.0
@@ -102,7 +103,7 @@ class Pump:
 
     def turn(self) -> None:
         """One round: take what the engine made, read what was acknowledged, send what may go, drop who is gone."""
-        for delta in self._adapter.take(ACK_POLL_S if self._blocked or self._ready else IDLE_POLL_S):
+        for delta in self._adapter.take(self._ack_poll_s() if self._blocked or self._ready else IDLE_POLL_S):
             self._collect(delta)
         for row in self._table.take_acked():
             self._acknowledge(self._streams[row])
@@ -132,6 +133,11 @@ class Pump:
         self._fail_all(f"the engine stage has ended: {reason}")
         self._on_death(reason)
 
+    def _ack_poll_s(self) -> float:
+        """Every look at the table takes CPU from an engine that computes on the same cores, and steals its pace."""
+        least_s, most_s = ACK_POLL_S
+        return min(max(self._ack_takes_s / 4, least_s), most_s)
+
     def _collect(self, delta: TokenDelta) -> None:
         stream = self._streams.get(row_of(delta.key))
         if stream is None or engine_key(stream.key) != delta.key or stream.finish_reason:
@@ -144,6 +150,7 @@ class Pump:
     def _acknowledge(self, stream: Stream) -> None:
         stream.is_in_flight = False
         self._leave_window(stream)
+        self._ack_takes_s += (self._clock() - stream.sent_at_s - self._ack_takes_s) / 8
         if stream.is_closed:
             self._forget(stream)
         elif not stream.finish_reason and self._table.is_stopped(stream.key):

@@ -308,10 +308,29 @@ def test_table_is_polled_quickly_only_while_a_stream_waits_for_an_acknowledgemen
     bench.make(key, 1)
     bench.make(key, 2)
     bench.pump.turn()
-    assert bench.adapter.timeouts_s == [IDLE_POLL_S, IDLE_POLL_S, ACK_POLL_S]
+    assert bench.adapter.timeouts_s == [IDLE_POLL_S, IDLE_POLL_S, ACK_POLL_S[0]]
     bench.ack(responder)
     bench.pump.turn()
     assert bench.adapter.timeouts_s[-1] == IDLE_POLL_S
+
+
+def test_table_is_polled_less_often_when_acknowledgements_take_long(bench: Bench) -> None:
+    key, responder = bench.admit()
+    for _ in range(40):
+        bench.make(key, 1)
+        bench.clock.now_s += 0.02
+        bench.ack(responder)
+    bench.make(key, 2)
+    bench.make(key, 3)
+    bench.pump.turn()
+    assert bench.adapter.timeouts_s[-1] == pytest.approx(0.005, rel=0.05)
+    for _ in range(40):
+        bench.clock.now_s += 0.5
+        bench.ack(responder)
+        bench.make(key, 4)
+    bench.make(key, 5)
+    bench.pump.turn()
+    assert bench.adapter.timeouts_s[-1] == ACK_POLL_S[1]
 
 
 def test_late_delta_of_an_earlier_stream_in_the_row_is_dropped(bench: Bench) -> None:
