@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,33 +28,11 @@ FINISH_REASONS = {
 
 
 class OpenVinoAdapter:
-    """Runs a GGUF file or an OpenVINO IR folder on `device`.
+    """Runs what `load_pipeline` loads, by its settings."""
 
-    `kv_cache_gib` is the size of the paged KV cache, `kv_cache_dtype` f16, f32 or u8; `max_num_batched_tokens` bounds
-    the tokens of one step.
-    """
-
-    def __init__(
-        self,
-        *,
-        model_path: str,
-        max_num_seqs: int,
-        kv_cache_gib: int,
-        kv_cache_dtype: str,
-        max_num_batched_tokens: int,
-        enable_prefix_caching: bool,
-        device: str,
-    ) -> None:
-        self._model_path = model_path
-        self._device = device
-        self._properties = {"KV_CACHE_PRECISION": kv_cache_dtype}
-        scheduler = openvino_genai.SchedulerConfig()
-        scheduler.cache_size = kv_cache_gib
-        scheduler.max_num_seqs = max_num_seqs
-        scheduler.max_num_batched_tokens = max_num_batched_tokens
-        scheduler.dynamic_split_fuse = True
-        scheduler.enable_prefix_caching = enable_prefix_caching
-        self._scheduler = scheduler
+    def __init__(self, *, max_num_seqs: int, **settings: Any) -> None:
+        self._max_num_seqs = max_num_seqs
+        self._load_pipeline = partial(load_pipeline, max_num_seqs=max_num_seqs, **settings)
         self._handles: dict[int, Handle] = {}
         self._deltas: queue.SimpleQueue[list[TokenDelta]] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -63,9 +42,7 @@ class OpenVinoAdapter:
         self._thread = threading.Thread(target=self._run, name="openvino", daemon=True)
 
     def start(self) -> None:
-        self._pipeline = openvino_genai.ContinuousBatchingPipeline(
-            self._model_path, self._scheduler, self._device, self._properties
-        )
+        self._pipeline = self._load_pipeline()
         self._thread.start()
 
     def submit(self, request: EngineRequest) -> None:
@@ -98,7 +75,7 @@ class OpenVinoAdapter:
 
     def load(self) -> Load:
         live = len(self._handles)
-        running = min(live, self._scheduler.max_num_seqs)
+        running = min(live, self._max_num_seqs)
         # the library's own figures are those of the last step, so they stay as they were when nothing runs
         return Load(running, live - running, self._pipeline.get_metrics().cache_usage / 100 if live else 0.0)
 
@@ -136,6 +113,31 @@ class OpenVinoAdapter:
                     if delta.finish_reason:
                         del self._handles[key]
         return deltas
+
+
+def load_pipeline(
+    *,
+    model_path: str,
+    max_num_seqs: int,
+    kv_cache_gib: int,
+    kv_cache_dtype: str,
+    max_num_batched_tokens: int,
+    enable_prefix_caching: bool,
+    device: str,
+) -> Any:
+    """A GGUF file or an OpenVINO IR folder on `device`, also for the benchmark of the bare engine.
+
+    `kv_cache_gib` is the size of the paged KV cache, `kv_cache_dtype` f16, f32 or u8; `max_num_batched_tokens` bounds
+    the tokens of one step.
+    """
+    scheduler = openvino_genai.SchedulerConfig()
+    scheduler.cache_size = kv_cache_gib
+    scheduler.max_num_seqs = max_num_seqs
+    scheduler.max_num_batched_tokens = max_num_batched_tokens
+    scheduler.dynamic_split_fuse = True
+    scheduler.enable_prefix_caching = enable_prefix_caching
+    properties = {"KV_CACHE_PRECISION": kv_cache_dtype}
+    return openvino_genai.ContinuousBatchingPipeline(model_path, scheduler, device, properties)
 
 
 def read_delta(key: int, handle: Handle) -> TokenDelta | None:

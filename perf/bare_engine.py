@@ -65,30 +65,9 @@ def bare_engine(settings: Mapping[str, Any]) -> Iterator[BareEngine]:
         process.join()
 
 
-def load_pipeline(
-    *,
-    model_path: str,
-    max_num_seqs: int,
-    kv_cache_gib: int,
-    kv_cache_dtype: str,
-    max_num_batched_tokens: int,
-    enable_prefix_caching: bool,
-    device: str,
-) -> Any:
-    """OpenVINO's pipeline as the adapter makes it, from the adapter's settings: all of them, or it is no comparison."""
-    import openvino_genai
-
-    scheduler = openvino_genai.SchedulerConfig()
-    scheduler.cache_size = kv_cache_gib
-    scheduler.max_num_seqs = max_num_seqs
-    scheduler.max_num_batched_tokens = max_num_batched_tokens
-    scheduler.dynamic_split_fuse = True
-    scheduler.enable_prefix_caching = enable_prefix_caching
-    properties = {"KV_CACHE_PRECISION": kv_cache_dtype}
-    return openvino_genai.ContinuousBatchingPipeline(model_path, scheduler, device, properties)
-
-
 def _serve(connection: Connection, settings: Mapping[str, Any]) -> None:
+    from engine.openvino_adapter import load_pipeline  # it imports OpenVINO, which only this process needs
+
     pipeline = load_pipeline(**settings)
     connection.send("ready")
     while True:

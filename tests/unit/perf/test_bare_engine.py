@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
+from engine.openvino_adapter import load_pipeline
 from ensemble_repo.settings import ADAPTERS
-from perf.bare_engine import load_pipeline
 
 
 def test_takes_every_setting_of_the_adapter() -> None:
