@@ -56,7 +56,13 @@ class Load(NamedTuple):
 
 
 class EngineAdapter(Protocol):
-    """One engine. Only `take` blocks; `submit` and `abort` may be called from another thread than `take`."""
+    """One engine. Only `take` blocks; `submit` and `abort` may be called from another thread than `take`.
+
+    `streaming_cores` is how many CPU cores, or what part of one, may be busy with the chunks of all streams: little
+    where the engine computes on the same cores, infinite where it does not.
+    """
+
+    streaming_cores: float
 
     def start(self) -> None:
         """Load the model. Raises with a sentence for the user when it cannot."""

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import threading
+from array import array
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ class TritonPythonModel:
             heartbeat_s=settings.heartbeat_s,
             on_death=end_process,
             is_alive=is_alive,
+            streaming_cores=self._adapter.streaming_cores,
         )
         self._pump.start()
 
@@ -106,7 +108,7 @@ class Responder:
     def send(self, chunk: Chunk, is_last: bool) -> None:
         """Send a chunk as tensors, each with the batch dimension [1, ...]. A tensor costs, so empty ones stay out."""
         tensors = [
-            pb_utils.Tensor("output_ids", np.array([chunk.ids], np.int64).clip(-1, NO_TOKEN).astype(np.int32)),
+            pb_utils.Tensor("output_ids", np.frombuffer(int32_words(chunk.ids), np.int32).reshape(1, -1)),
             pb_utils.Tensor("stream_key", np.array([[*chunk.key, chunk.number]], np.uint64)),
         ]
         if chunk.context:
@@ -118,6 +120,14 @@ class Responder:
     def fail(self, message: str) -> None:
         """End the request with an error."""
         send_error(self._sender, message, pb_utils.TritonError.INTERNAL)
+
+
+def int32_words(ids: list[int]) -> array[int]:
+    """The ids as INT32; on the way of every chunk, so a loop over them is only for the engine that went astray."""
+    try:
+        return array("i", ids)
+    except OverflowError:
+        return array("i", [token_id if -1 <= token_id < NO_TOKEN else NO_TOKEN for token_id in ids])
 
 
 def read_tensor(request: Any, name: str) -> Any:

@@ -1,7 +1,8 @@
 """The ack-clocked pump: carries token deltas from the adapter to the streams, one chunk in flight for each.
 
 Runs in the engine stage. The next chunk of a stream goes out when postprocess has acknowledged the last one; ids made
-in between ride together. A chunk that is not acknowledged in time means that it was lost, and its stream with it.
+in between ride together. Where the engine computes on the cores that chunks cost, they are few enough to leave it its
+pace. A chunk that is not acknowledged in time means that it was lost, and its stream with it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ IDLE_POLL_S = 0.02
 CHECK_INTERVAL_S = 0.05
 WINDOW = 8  # chunks on their way to postprocess; more would only queue there, in front of first and last chunks
 LATE_S = 0.1  # a chunk that is under way for longer is not in the queue but lost, and takes no place in the window
+CHUNK_CPU_S = 0.0004  # what a chunk costs in all processes, and what the first after a while costs more: measured with
+WARM_UP_CPU_S = 0.0007  # an engine that computes on the same cores and has the caches for itself in between
 FAR_END_POLL_S = 0.25
 
 
@@ -39,6 +42,7 @@ class Pump:
         heartbeat_s: float,
         on_death: Callable[[str], None],
         is_alive: Callable[[int], bool],
+        streaming_cores: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._adapter = adapter
@@ -47,11 +51,14 @@ class Pump:
         self._heartbeat_s = heartbeat_s
         self._on_death = on_death
         self._is_alive = is_alive
+        self._streaming_cores = streaming_cores
         self._clock = clock
         self._streams: dict[int, Stream] = {}  # by row
         self._blocked: set[int] = set()  # rows with something to send that wait for an acknowledgement
         self._ready: deque[Stream] = deque()  # streams with something to send that wait for a place in the window
         self._window = 0
+        self._allowance_s = 0.0  # how long `streaming_cores` were left alone, at most for a full window
+        self._allowed_at_s = clock()
         self._ack_takes_s = 0.0  # running mean
         self._cancelled: deque[Stream] = deque()
         self._checked_at_s = 0.0
@@ -103,15 +110,18 @@ class Pump:
 
     def turn(self) -> None:
         """One round: take what the engine made, read what was acknowledged, send what may go, drop who is gone."""
-        for delta in self._adapter.take(self._ack_poll_s() if self._blocked or self._ready else IDLE_POLL_S):
+        for delta in self._adapter.take(self._poll_s()):
             self._collect(delta)
         for row in self._table.take_acked():
             self._acknowledge(self._streams[row])
         while self._cancelled:
             self._abort(self._cancelled.popleft())
-        while self._ready and self._window < WINDOW:
-            self._send_next(self._ready.popleft())
         now_s = self._clock()
+        self._allow(now_s)
+        if self._ready and self._window < WINDOW and self._may_send():
+            self._allowance_s -= self._takes_s(0)
+            while self._ready and self._window < WINDOW:
+                self._send_next(self._ready.popleft())
         if now_s - self._checked_at_s > CHECK_INTERVAL_S:
             self._checked_at_s = now_s
             for stream in list(self._streams.values()):
@@ -133,10 +143,25 @@ class Pump:
         self._fail_all(f"the engine stage has ended: {reason}")
         self._on_death(reason)
 
-    def _ack_poll_s(self) -> float:
+    def _poll_s(self) -> float:
         """Every look at the table takes CPU from an engine that computes on the same cores, and steals its pace."""
+        if not (self._blocked or self._ready) or not self._may_send():
+            return IDLE_POLL_S
         least_s, most_s = ACK_POLL_S
         return min(max(self._ack_takes_s / 4, least_s), most_s)
+
+    def _allow(self, now_s: float) -> None:
+        """Allow for the time that has passed. First and last chunks do not ask, but are counted."""
+        self._allowance_s = min(self._allowance_s + now_s - self._allowed_at_s, self._takes_s(WINDOW))
+        self._allowed_at_s = now_s
+
+    def _may_send(self) -> bool:
+        """Whether all that are ready may go, as far as the window goes: the first warms the caches for the others."""
+        return self._allowance_s >= self._takes_s(min(len(self._ready), WINDOW))
+
+    def _takes_s(self, chunks: int) -> float:
+        """How long `streaming_cores` are busy with so many chunks in a row."""
+        return (WARM_UP_CPU_S + chunks * CHUNK_CPU_S) / self._streaming_cores
 
     def _collect(self, delta: TokenDelta) -> None:
         stream = self._streams.get(row_of(delta.key))
@@ -184,6 +209,7 @@ class Pump:
             return
         stream.is_in_flight = stream.is_in_window = True
         self._window += 1
+        self._allowance_s -= CHUNK_CPU_S / self._streaming_cores
         stream.is_closed = bool(stream.finish_reason)
         stream.sent_at_s = self._clock()
         ids, context = stream.pending, stream.context

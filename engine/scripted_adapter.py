@@ -11,6 +11,7 @@ Benchmarks that ask how long a token is under way name a `trace_file`, for which
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import threading
@@ -66,6 +67,7 @@ class ScriptedAdapter:
         script_file: str = "",
         trace_file: str = "",
     ) -> None:
+        self.streaming_cores = math.inf
         self._rate = tokens_per_second
         self._max_num_seqs = max_num_seqs
         self._first_token_s = first_token_s

@@ -15,14 +15,11 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 FIELDS = 4
 GENERATION, SENT, ACKED, STOP = range(FIELDS)
 WORD_BYTES = 8
 CHUNK_BITS = 32
 CHUNK_MASK = (1 << CHUNK_BITS) - 1
-NOT_AWAITED = (1 << 64) - 1
 
 
 class StreamKey(NamedTuple):
@@ -79,12 +76,7 @@ class EngineTable(StreamTable):
         # first in, first out: a freed row is used again as late as can be
         self._free = deque(range(self.rows))
         self._generation = 0
-        self._acked = np.frombuffer(self._map, np.uint64).reshape(-1, FIELDS)[:-1, ACKED]
-        self._awaited = np.full(self.rows, NOT_AWAITED, np.uint64)
-
-    def close(self) -> None:
-        del self._acked
-        super().close()
+        self._awaited: dict[int, int] = {}  # by row: the word that acknowledges the last chunk
 
     @property
     def live(self) -> int:
@@ -103,7 +95,7 @@ class EngineTable(StreamTable):
 
     def free(self, key: StreamKey) -> None:
         """Give the row back. Postprocess sees the generation gone and drops what it holds for the stream."""
-        self._awaited[key.row] = NOT_AWAITED
+        self._awaited.pop(key.row, None)
         self._set(key.row, GENERATION, 0)
         self._free.append(key.row)
 
@@ -115,11 +107,11 @@ class EngineTable(StreamTable):
         return chunk
 
     def take_acked(self) -> list[int]:
-        """The rows whose awaited acknowledgement has come, each once."""
-        rows = np.flatnonzero(self._acked == self._awaited)
-        self._awaited[rows] = NOT_AWAITED
-        result: list[int] = rows.tolist()
-        return result
+        """The rows whose awaited acknowledgement has come, each once. As little work as chunks are in flight."""
+        rows = [row for row, word in self._awaited.items() if self._get(row, ACKED) == word]
+        for row in rows:
+            del self._awaited[row]
+        return rows
 
     @property
     def postprocess_pid(self) -> int:

@@ -84,6 +84,14 @@ ADAPTERS = {
         Setting("max_num_batched_tokens", int, 2048, "most tokens in one step", 1, 2**31 - 1),
         Setting("enable_prefix_caching", bool, True, "share the KV cache of equal prompt beginnings"),
         Setting("device", str, "CPU", "the OpenVINO device"),
+        Setting(
+            "streaming_cpu_share",
+            float,
+            0.03,
+            "part of the CPU that sending chunks may take from the engine; more is smoother and slows the engine down",
+            0.001,
+            1000,
+        ),
     ),
     "scripted": (
         Setting("tokens_per_second", float, 100.0, "rate of each sequence", 0.001, 1e6),

@@ -63,7 +63,7 @@ def pipeline(**options: Any) -> None:
 @click.option(
     "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
 )
-@click.option("--tokens", type=click.IntRange(2), default=128, show_default=True, help="Length of every answer.")
+@click.option("--tokens", type=click.IntRange(2), default=256, show_default=True, help="Length of every answer.")
 @ROUNDS
 @SEED
 @OUT

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from perf.gateway_process import peak_rss_mib
@@ -16,7 +17,7 @@ from perf.gateway_report import ChunkCost, OpenStreams, chunk_cost, cores, summa
 from perf.gateway_sides import both_ways
 from perf.overhead import PROMPT_TOKENS, WARM_UP_TOKENS, keep, run_rounds, take_turn
 from perf.overhead_report import Turn
-from perf.overhead_sides import Prompts
+from perf.overhead_sides import Prompts, Side
 from perf.processes import memory_of
 from perf.prompts import random_ids, text_of
 from perf.results import ResultFolder, default_folder
@@ -63,10 +64,15 @@ def measure_throughput(
     def prompts(round_number: int, count: int) -> Prompts:
         return random_ids(count, PROMPT_TOKENS, model.vocab_size, random.Random(f"{seed} {round_number} {count}"))
 
-    with both_ways(model, max(streams), engine="openvino", model_path=str(model.path)) as sides:
-        for side in sides:
-            take_turn(side, sides, 0, prompts(0, max(streams)), WARM_UP_TOKENS)
-        return run_rounds(sides, streams, rounds, tokens, prompts, results, report)
+    @contextmanager
+    def loaded() -> Iterator[Sequence[Side]]:
+        engine = {"engine": "openvino", "model_path": str(model.path), "enable_prefix_caching": False}  # one for both
+        with both_ways(model, max(streams), **engine) as sides:
+            for side in sides:
+                take_turn(side, sides, 0, prompts(0, max(streams)), WARM_UP_TOKENS)
+            yield sides
+
+    return run_rounds(loaded, streams, rounds, tokens, prompts, results, report)
 
 
 def measure_chunk_cost(

@@ -1,6 +1,6 @@
 """`python -m perf overhead`: a real model through the ensemble against the same engine alone.
 
-Runs on the load host. Both sides are loaded once and take turns; the one whose turn it is not waits and must not use
+Runs on the load host. Both sides are loaded at once and take turns; the one whose turn it is not waits and must not use
 the CPU, which is measured too. In a turn every stream sends one request, all at once.
 """
 
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import product
 from pathlib import Path
 
 from perf import metrics
 from perf.cpu_sampler import CpuSampler
 from perf.overhead_report import Turn, summarize, tables
 from perf.overhead_sides import Prompts, Side, both_sides
-from perf.processes import memory_of
+from perf.processes import Memory, memory_of
 from perf.prompts import random_ids
 from perf.records import Window
 from perf.results import ResultFolder, default_folder
@@ -25,6 +27,7 @@ from tritone.model_folder import describe_model
 
 PROMPT_TOKENS = 64
 WARM_UP_TOKENS = 16
+ROUNDS_A_LOAD = 2
 
 
 def run_overhead(
@@ -42,16 +45,22 @@ def run_overhead(
     def prompts(round_number: int, count: int) -> Prompts:
         return random_ids(count, PROMPT_TOKENS, model.vocab_size, random.Random(f"{seed} {round_number} {count}"))
 
-    with both_sides(model, max(streams)) as sides:
-        for side in sides:
-            take_turn(side, sides, 0, prompts(0, max(streams)), WARM_UP_TOKENS)
-        turns = run_rounds(sides, streams, rounds, tokens, prompts, results, report)
-        memory = {name: found for side in sides for name, found in memory_of(side.processes).items()}
+    memory: dict[str, Memory] = {}
+
+    @contextmanager
+    def loaded() -> Iterator[Sequence[Side]]:
+        with both_sides(model, max(streams)) as sides:
+            for side in sides:
+                take_turn(side, sides, 0, prompts(0, max(streams)), WARM_UP_TOKENS)
+            yield sides
+            memory.update({name: found for side in sides for name, found in memory_of(side.processes).items()})
+
+    turns = run_rounds(loaded, streams, rounds, tokens, prompts, results, report)
     results.finish(summarize(turns, memory), tables(turns, memory), report)
 
 
 def run_rounds(
-    sides: Sequence[Side],
+    loaded: Callable[[], AbstractContextManager[Sequence[Side]]],
     streams: Sequence[int],
     rounds: int,
     tokens: int,
@@ -59,17 +68,22 @@ def run_rounds(
     results: ResultFolder,
     report: Callable[[str], None],
 ) -> list[Turn]:
-    """Let the sides take turns in every round, each with the same prompts, the first one being the other each time."""
+    """Let the sides take turns in every round, each with the same prompts, the first one being the other each time.
+
+    Both are loaded anew for every two rounds: where a process happens to lie in memory is worth some percent for as
+    long as it lives.
+    """
     turns = []
-    for round_number in range(1, rounds + 1):
-        for count in streams:
-            for side in sides if round_number % 2 else reversed(sides):
-                turn = take_turn(side, sides, round_number, prompts(round_number, count), tokens)
-                keep(turn, results)
-                report(
-                    f"round {round_number} of {rounds}: {side.name}, {count} streams: {turn.tokens_per_s:.1f} tokens/s"
-                )
-                turns.append(turn)
+    for first in range(1, rounds + 1, ROUNDS_A_LOAD):
+        with loaded() as sides:
+            for count, number in product(streams, range(first, min(first + ROUNDS_A_LOAD, rounds + 1))):
+                for side in sides if number % 2 else reversed(sides):
+                    turn = take_turn(side, sides, number, prompts(number, count), tokens)
+                    keep(turn, results)
+                    report(
+                        f"round {number} of {rounds}: {side.name}, {count} streams: {turn.tokens_per_s:.1f} tokens/s"
+                    )
+                    turns.append(turn)
     return turns
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from perf import metrics
 from perf.processes import Memory
-from perf.records import CpuSample, RequestRecord
+from perf.records import CpuSample, RequestRecord, Window
+from perf.runs import MS_PER_NS
 from perf.tables import Table
 
 
@@ -25,11 +26,18 @@ class Turn(NamedTuple):
 
 
 class Overhead(NamedTuple):
-    """Medians over the rounds; `ratio` is tritone / bare within a round, `idle_side_cores` the most of any turn."""
+    """Medians over the rounds; `ratio` is tritone / bare within a round, `idle_side_cores` the most of any turn.
+
+    `ttft_ms` and `chunk_gap_ms` are Tritone's: from a request to its first chunk, and from chunk to chunk.
+    """
 
     bare_tokens_per_s: float
     tritone_tokens_per_s: float
     ratio: float
+    least_ratio: float
+    greatest_ratio: float
+    ttft_ms: float
+    chunk_gap_ms: float | None
     idle_side_cores: float
 
 
@@ -53,7 +61,17 @@ def summarize(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> dict[str, 
 
 def tables(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> list[Table]:
     """What is shown to people."""
-    headings = ["streams", "bare tokens/s", "tritone tokens/s", "tritone / bare", "cores used by the idle side"]
+    headings = [
+        "streams",
+        "bare tokens/s",
+        "tritone tokens/s",
+        "tritone / bare",
+        "least",
+        "greatest",
+        "TTFT P50 ms",
+        "chunk gap P50 ms",
+        "cores used by the idle side",
+    ]
     return [
         Table("Overhead", headings, [[streams, *found] for streams, found in overheads(turns).items()]),
         Table("Resident MiB", ["process", "RSS", "PSS"], [[process, *found] for process, found in memory.items()]),
@@ -63,9 +81,18 @@ def tables(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> list[Table]:
 def _overhead(turns: Sequence[Turn]) -> Overhead:
     bare = {turn.round: turn.tokens_per_s for turn in turns if turn.side == "bare"}
     ours = {turn.round: turn.tokens_per_s for turn in turns if turn.side == "tritone"}
+    ratios = [metrics.ratio(ours[number], bare[number]) for number in bare]
+    requests = [request for turn in turns if turn.side == "tritone" for request in turn.requests]
+    start_ns, end_ns = metrics.burst_window(requests)
+    window = Window(start_ns - 1, end_ns)
+    gaps_ns = metrics.chunk_gaps_ns(requests, window)
     return Overhead(
         bare_tokens_per_s=metrics.median_of(list(bare.values())),
         tritone_tokens_per_s=metrics.median_of(list(ours.values())),
-        ratio=metrics.median_of([metrics.ratio(ours[number], bare[number]) for number in bare]),
+        ratio=metrics.median_of(ratios),
+        least_ratio=min(ratios),
+        greatest_ratio=max(ratios),
+        ttft_ms=metrics.percentile(metrics.first_token_ns(requests, window), 50) * MS_PER_NS,
+        chunk_gap_ms=metrics.percentile(gaps_ns, 50) * MS_PER_NS if gaps_ns else None,
         idle_side_cores=max(turn.idle_side_cores for turn in turns),
     )

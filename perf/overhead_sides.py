@@ -24,6 +24,8 @@ from tritone.model_folder import ModelFolder
 
 TURN_TIMEOUT_S = 600.0
 
+PIPELINE_SETTINGS = [setting.name for setting in ADAPTERS["openvino"] if setting.name != "streaming_cpu_share"]
+
 Prompts = Sequence[Sequence[int]]
 
 
@@ -93,6 +95,5 @@ def both_sides(model: ModelFolder, max_num_seqs: int) -> Iterator[list[Side]]:
         assemble(target, BUNDLED_NAME, model.tokenizer_dir, settings)
 
     parameters = stage_parameters(settings)["engine"]
-    adapter_settings = {setting.name: parameters[setting.name] for setting in ADAPTERS["openvino"]}
-    with bare_engine(adapter_settings) as engine, running_server(write) as server:
+    with bare_engine({name: parameters[name] for name in PIPELINE_SETTINGS}) as engine, running_server(write) as server:
         yield [BareSide(engine), EnsembleSide(server)]

@@ -17,6 +17,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from .settings import parse_settings
+from .stream_table import StreamKey
 from .streams import Reply, Streams
 from .vocabulary import Vocabulary
 
@@ -41,45 +42,43 @@ class TritonPythonModel:
     def execute(self, requests: list[Any]) -> None:
         """Take each chunk's ids, answer with the text or with nothing, and acknowledge; many streams in parallel."""
         for request in requests:
-            key = read_tensor(request, "stream_key").tolist()
+            row, generation, number = read_tensor(request, "stream_key").tolist()
+            key = StreamKey(row, generation)
             reply = self._take(request, key)
             if len(self._streams) > FEW_STREAMS:
-                self._senders.submit(self._answer, request, key, reply)
+                self._senders.submit(self._answer, request, key, number, reply)
             else:
-                self._answer(request, key, reply)
+                self._answer(request, key, number, reply)
         self._streams.sweep()
 
     def finalize(self) -> None:
         """Send what is still to be sent."""
         self._senders.shutdown()
 
-    def _take(self, request: Any, key: list[int]) -> Reply | pb_utils.TritonError | None:
-        row, generation, _ = key
+    def _take(self, request: Any, key: StreamKey) -> Reply | pb_utils.TritonError | None:
         try:
             return self._streams.feed(
-                row,
-                generation,
+                key,
                 context=read_text(request, "stream_context"),
                 ids=read_tensor(request, "output_ids").tolist(),
                 finish_reason=read_text(request, "finish_reason"),
             )
         except Exception:
             logger.exception("a chunk could not be answered")
-            self._streams.drop(row, generation)
+            self._streams.drop(key)
             return pb_utils.TritonError("internal error in the postprocess stage", pb_utils.TritonError.INTERNAL)
 
-    def _answer(self, request: Any, key: list[int], reply: Reply | pb_utils.TritonError | None) -> None:
-        row, generation, chunk = key
+    def _answer(self, request: Any, key: StreamKey, number: int, reply: Reply | pb_utils.TritonError | None) -> None:
         sender = request.get_response_sender()
         try:
-            self._streams.check_left(row, generation, request.is_cancelled)
+            self._streams.check_left(key, request.is_cancelled)
             if reply is None:
                 sender.send(flags=FINAL)
             else:
                 sender.send(to_response(reply), flags=FINAL)
         except Exception:
             logger.exception("a reply could not be sent")
-        self._streams.acknowledge(row, generation, chunk)
+        self._streams.acknowledge(key, number)
 
 
 def read_tensor(request: Any, name: str) -> Any:

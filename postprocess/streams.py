@@ -43,12 +43,11 @@ class Streams:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def feed(self, row: int, generation: int, *, context: str, ids: list[int], finish_reason: str) -> Reply | None:
+    def feed(self, key: StreamKey, *, context: str, ids: list[int], finish_reason: str) -> Reply | None:
         """Take a chunk of the stream; None when the client is to see nothing of it.
 
         `context` comes with the first chunk. Raises ValueError when that is not one, KeyError when it never came.
         """
-        key = StreamKey(row, generation)
         if context:
             self._open_table()
             self._answers[key] = Answer(StreamContext.parse(context), self._vocabulary)
@@ -71,23 +70,23 @@ class Streams:
         num_input_tokens = answer.context.num_input_tokens if is_end else None
         return Reply(delta.text, delta.finish_reason, answer.num_output_tokens, num_input_tokens)
 
-    def drop(self, row: int, generation: int) -> None:
+    def drop(self, key: StreamKey) -> None:
         """Forget a stream that cannot go on, and tell the engine."""
-        self._answers.pop(StreamKey(row, generation), None)
-        self._open_table().stop(StreamKey(row, generation))
+        self._answers.pop(key, None)
+        self._open_table().stop(key)
 
-    def check_left(self, row: int, generation: int, is_cancelled: Callable[[], bool]) -> None:
+    def check_left(self, key: StreamKey, is_cancelled: Callable[[], bool]) -> None:
         """Stop the stream if its client has left. To ask Triton costs, so that is done now and then for each stream."""
-        answer = self._answers.get(StreamKey(row, generation))
+        answer = self._answers.get(key)
         now_s = time.monotonic()
         if answer and now_s - answer.checked_at_s > LEFT_CHECK_INTERVAL_S:
             answer.checked_at_s = now_s
             if is_cancelled():
-                self._open_table().stop(StreamKey(row, generation))
+                self._open_table().stop(key)
 
-    def acknowledge(self, row: int, generation: int, chunk: int) -> None:
+    def acknowledge(self, key: StreamKey, chunk: int) -> None:
         """Let the engine send the next chunk; to be called when the reply to this one is out."""
-        self._open_table().ack(StreamKey(row, generation), chunk)
+        self._open_table().ack(key, chunk)
 
     def sweep(self) -> None:
         """Drop the streams whose rows are gone, now and then."""

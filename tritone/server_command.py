@@ -10,6 +10,7 @@ from tritone.ports import in_url, numeric
 from tritone.run_dir import RunDir
 from tritone.tritonserver import TritonInstall
 
+POOL_THREADS = 4  # for each stage, as many as postprocess has senders; Triton's own 32 take turns and wake up cold
 SHM_BYTES = 4 << 20  # what each stage starts with for its tensors; the region grows when they need more
 
 
@@ -30,6 +31,7 @@ def server_command(install: TritonInstall, run: RunDir, config: Config, is_gpu_h
         f"--allow-gpu-metrics={str(is_gpu_host).lower()}",
         f"--backend-config=python,shm-region-prefix-name={run.shm_prefix}",
         f"--backend-config=python,shm-default-byte-size={SHM_BYTES}",
+        f"--backend-config=python,thread-pool-size={POOL_THREADS}",
         "--model-control-mode=none",
         "--disable-auto-complete-config",  # our configs are complete, and to complete them each stage is started twice
         "--exit-on-error=false",  # so that it can be asked which model did not load, and why

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from engine.adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
 from engine.stream import Chunk
 
@@ -18,6 +20,8 @@ class Clock:
 
 class FakeAdapter:
     """Hands over the deltas it is given, in order, and remembers what it was asked."""
+
+    streaming_cores = math.inf
 
     def __init__(self) -> None:
         self.deltas: list[TokenDelta] = []

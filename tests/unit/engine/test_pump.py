@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.adapter import EngineDiedError, EngineRequest, RefusedError, TokenDelta
-from engine.pump import ACK_POLL_S, IDLE_POLL_S, LATE_S, WINDOW, Pump
+from engine.pump import ACK_POLL_S, CHUNK_CPU_S, IDLE_POLL_S, LATE_S, WARM_UP_CPU_S, WINDOW, Pump
 from engine.stream import engine_key
 from engine.stream_table import EngineTable, PostprocessTable, TableFullError
 
@@ -22,7 +23,7 @@ HEARTBEAT_S = 1.0
 class Bench:
     """A pump between fakes. `post` is postprocess's side of the table."""
 
-    def __init__(self, folder: Path, rows: int = 4) -> None:
+    def __init__(self, folder: Path, rows: int = 4, streaming_cores: float = math.inf) -> None:
         self.adapter = FakeAdapter()
         self.clock = Clock()
         self.table = EngineTable(folder / "streams", rows)
@@ -36,6 +37,7 @@ class Bench:
             heartbeat_s=HEARTBEAT_S,
             on_death=self.deaths.append,
             is_alive=lambda pid: self.is_far_end_alive,
+            streaming_cores=streaming_cores,
             clock=self.clock,
         )
 
@@ -254,6 +256,30 @@ def test_streams_take_turns_in_the_window(tmp_path: Path) -> None:
     assert sum(counts) == 3 * WINDOW + 30 * WINDOW
 
 
+def test_chunks_take_no_more_of_the_cores_than_they_may_but_first_and_last_ones_pass(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, streaming_cores=0.01)
+    streams = [bench.admit() for _ in range(4)]
+    together_s = (WARM_UP_CPU_S + 4 * CHUNK_CPU_S) / 0.01
+    counts = []
+    for _ in range(100):
+        bench.clock.now_s += 0.01
+        bench.adapter.deltas = [TokenDelta(key, (7,)) for key, _ in streams]
+        bench.pump.turn()
+        counts.append(sum(len(responder.chunks) for _, responder in streams))
+        for _, responder in streams:
+            chunk = responder.chunks[-1]
+            bench.post.ack(chunk.key, chunk.number)
+    assert counts[0] == 4
+    sent_at_s = [0.01 * step for step in range(1, 100) if counts[step] > counts[step - 1]]
+    assert sent_at_s == pytest.approx([0.16 + together_s * burst for burst in (1, 2, 3)], abs=0.021)
+    assert counts[-1] == 16  # all that are ready go together
+    assert bench.adapter.timeouts_s[-1] == IDLE_POLL_S  # nothing may go yet, so nobody looks for acknowledgements
+    for key, responder in streams:
+        bench.make(key, 8, reason="length")
+        assert responder.chunks[-1].finish_reason == "length"
+        assert [token for chunk in responder.chunks for token in chunk.ids] == [7] * 100 + [8]
+
+
 def test_lost_chunks_take_no_place_in_the_window(tmp_path: Path) -> None:
     bench = Bench(tmp_path, rows=WINDOW + 1)
     gone = [bench.admit() for _ in range(WINDOW)]
@@ -350,10 +376,11 @@ def test_late_delta_of_an_earlier_stream_in_the_row_is_dropped(bench: Bench) -> 
         st.tuples(st.integers(0, 2), st.sampled_from(["make", "make", "ack", "finish", "turn"])),
         min_size=1,
         max_size=60,
-    )
+    ),
+    st.sampled_from([math.inf, 1.0, 0.01]),
 )
-def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory, moves) -> None:
-    bench = Bench(tmp_path_factory.mktemp("pump"))
+def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory, moves, streaming_cores) -> None:
+    bench = Bench(tmp_path_factory.mktemp("pump"), streaming_cores=streaming_cores)
     keys, responders = zip(*(bench.admit() for _ in range(3)), strict=True)
     made: list[list[int]] = [[], [], []]
     finished = [False] * 3
@@ -365,7 +392,7 @@ def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory
         elif move == "ack" and responders[stream].chunks:
             bench.ack(responders[stream])
         else:
-            bench.pump.turn()
+            bench.wait(0.01)
         for responder in responders:
             assert [chunk.number for chunk in responder.chunks] == list(range(1, len(responder.chunks) + 1))
     for stream, responder in enumerate(responders):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import psutil
@@ -54,30 +55,53 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultFolder:
 
 def test_sides_take_turns_with_the_same_prompts(folder: ResultFolder) -> None:
     bare, ours = ScriptedSide("bare", 1e-3), ScriptedSide("tritone", 2e-3)
-    turns = run_rounds([bare, ours], [1, 2], 2, 10, prompts, folder, lambda line: None)
+    loads = 0
+
+    @contextmanager
+    def loaded() -> Iterator[list[ScriptedSide]]:
+        nonlocal loads
+        loads += 1
+        yield [bare, ours]
+
+    turns = run_rounds(loaded, [1, 2], 3, 10, prompts, folder, lambda line: None)
     assert [(turn.side, turn.streams, turn.round) for turn in turns] == [
         ("bare", 1, 1),
         ("tritone", 1, 1),
-        ("bare", 2, 1),
-        ("tritone", 2, 1),
         ("tritone", 1, 2),
         ("bare", 1, 2),
+        ("bare", 2, 1),
+        ("tritone", 2, 1),
         ("tritone", 2, 2),
         ("bare", 2, 2),
+        ("bare", 1, 3),
+        ("tritone", 1, 3),
+        ("bare", 2, 3),
+        ("tritone", 2, 3),
     ]
-    assert bare.seen == ours.seen == [[[1]], [[1], [1]], [[2]], [[2], [2]]]
-    assert turns[2].tokens_per_s == 20_000
-    assert turns[3].tokens_per_s == 10_000
-    assert len((folder.path / "requests.jsonl").read_text().splitlines()) == 12
+    assert bare.seen == ours.seen == [[[1]], [[2]], [[1], [1]], [[2], [2]], [[3]], [[3], [3]]]
+    assert loads == 2
+    assert turns[4].tokens_per_s == 20_000
+    assert turns[5].tokens_per_s == 10_000
+    assert len((folder.path / "requests.jsonl").read_text().splitlines()) == 18
 
 
 def test_side_that_makes_fewer_tokens_is_not_compared(folder: ResultFolder) -> None:
     with pytest.raises(TritoneError, match="bare: not every request got 10 tokens"):
-        run_rounds([ScriptedSide("bare", 1e-3, is_short=True)], [1], 1, 10, prompts, folder, lambda line: None)
+        run_rounds(
+            lambda: nullcontext([ScriptedSide("bare", 1e-3, is_short=True)]),
+            [1],
+            1,
+            10,
+            prompts,
+            folder,
+            lambda line: None,
+        )
 
 
 def turn(side: str, number: int, tokens_per_s: float, idle: float = 0.0) -> Turn:
-    return Turn(side, 8, number, 0.1, tokens_per_s, idle, [], {})
+    start_ns = number * NS_PER_S
+    request = RequestRecord(start_ns, tuple(start_ns + ms * 10**6 for ms in (30, 50, 90)), (1, 2, 5))
+    return Turn(side, 8, number, 0.1, tokens_per_s, idle, [request], {})
 
 
 TURNS = [
@@ -91,7 +115,7 @@ TURNS = [
 
 
 def test_ratio_is_the_median_of_the_rounds_ratios() -> None:
-    assert overheads(TURNS) == {8: Overhead(105.0, 99.0, 0.96, 0.25)}
+    assert overheads(TURNS) == {8: Overhead(105.0, 99.0, 0.96, 0.9, 0.98, 30.0, 20.0, 0.25)}
 
 
 def test_summary_and_tables() -> None:
@@ -100,5 +124,5 @@ def test_summary_and_tables() -> None:
     assert summary["medians"][0]["ratio"] == 0.96
     assert [entry["tokens_per_s"] for entry in summary["turns"]] == [100.0, 98.0, 99.0, 110.0, 105.0, 100.8]
     overhead, resident = (to_text(table).split("\n") for table in tables(TURNS, memory))
-    assert overhead[2].split() == ["8", "105", "99", "0.96", "0.25"]
+    assert overhead[2].split() == ["8", "105", "99", "0.96", "0.9", "0.98", "30", "20", "0.25"]
     assert [line.split() for line in resident[2:]] == [["bare", "engine", "434", "385"], ["server", "41", "-"]]

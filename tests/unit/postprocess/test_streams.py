@@ -37,7 +37,7 @@ def context(**changes: Any) -> str:
 
 
 def feed(streams: Streams, key: StreamKey, data: bytes, reason: str = "", context: str = "") -> Reply | None:
-    return streams.feed(*key, context=context, ids=list(data), finish_reason=reason)
+    return streams.feed(key, context=context, ids=list(data), finish_reason=reason)
 
 
 def test_b12_state_is_keyed_by_stream_and_goes_with_its_last_chunk(streams: Streams, engine: EngineTable) -> None:
@@ -92,12 +92,12 @@ def test_tokens_of_the_prompt_come_with_the_first_and_the_last_reply(streams: St
 def test_client_that_left_stops_its_stream(streams: Streams, engine: EngineTable) -> None:
     key = engine.open()
     feed(streams, key, b"a", context=context())
-    streams.check_left(*key, lambda: False)
+    streams.check_left(key, lambda: False)
     assert not engine.is_stopped(key)
-    streams.check_left(*key, lambda: True)
+    streams.check_left(key, lambda: True)
     assert not engine.is_stopped(key)  # asked a moment ago
     streams._answers[key].checked_at_s = 0.0
-    streams.check_left(*key, lambda: True)
+    streams.check_left(key, lambda: True)
     assert engine.is_stopped(key)
     assert feed(streams, key, b"", "stop") == Reply("", "stop", 1, 3)
     assert len(streams) == 0
@@ -106,7 +106,7 @@ def test_client_that_left_stops_its_stream(streams: Streams, engine: EngineTable
 def test_finished_stream_is_not_asked_for(streams: Streams, engine: EngineTable) -> None:
     key = engine.open()
     feed(streams, key, b"a", "length", context())
-    streams.check_left(*key, lambda: pytest.fail("asked"))
+    streams.check_left(key, lambda: pytest.fail("asked"))
 
 
 def test_chunk_is_acknowledged(streams: Streams, engine: EngineTable) -> None:
@@ -114,7 +114,7 @@ def test_chunk_is_acknowledged(streams: Streams, engine: EngineTable) -> None:
     feed(streams, key, b"a", context=context())
     number = engine.send(key)
     assert engine.take_acked() == []
-    streams.acknowledge(*key, number)
+    streams.acknowledge(key, number)
     assert engine.take_acked() == [key.row]
 
 
@@ -126,7 +126,7 @@ def test_chunk_of_an_unknown_stream_is_an_error(streams: Streams) -> None:
 def test_dropped_stream_is_forgotten_and_stopped(streams: Streams, engine: EngineTable) -> None:
     key = engine.open()
     feed(streams, key, b"a", context=context())
-    streams.drop(*key)
+    streams.drop(key)
     assert (len(streams), engine.is_stopped(key)) == (0, True)
 
 
@@ -140,6 +140,6 @@ def test_b11_unknown_ids_are_logged_once(
     streams: Streams, engine: EngineTable, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = engine.open()
-    assert streams.feed(*key, context=context(), ids=[97, 300, 98], finish_reason="") == Reply("ab", "", 3, 3)
-    streams.feed(*key, context="", ids=[-1, 2**31 - 1], finish_reason="")
+    assert streams.feed(key, context=context(), ids=[97, 300, 98], finish_reason="") == Reply("ab", "", 3, 3)
+    streams.feed(key, context="", ids=[-1, 2**31 - 1], finish_reason="")
     assert len(caplog.records) == 1

@@ -33,6 +33,7 @@ def test_the_whole_command(is_gpu_host: bool, gpu_metrics: str) -> None:
         f"--allow-gpu-metrics={gpu_metrics}",
         "--backend-config=python,shm-region-prefix-name=tritone-7-ab-",
         "--backend-config=python,shm-default-byte-size=4194304",
+        "--backend-config=python,thread-pool-size=4",
         "--model-control-mode=none",
         "--disable-auto-complete-config",
         "--exit-on-error=false",
