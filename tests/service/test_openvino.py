@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from tokenizers import Tokenizer
 from tritonclient.utils import InferenceServerException
 
 from engine.adapter import EngineRequest
-from engine.openvino_adapter import generation_config
+from engine.openvino_adapter import generation_config, without_gil
 from tritone.bundled_model import bundled_model
 from tritone.model_folder import describe_model
 
@@ -67,6 +68,17 @@ def bare_engine_ids(folder: Path, prompt: Sequence[int], count: int) -> list[int
     return ids
 
 
+def make_first_token(folder: Path, prompt: np.ndarray, is_stepping: threading.Event) -> None:
+    scheduler = openvino_genai.SchedulerConfig()
+    scheduler.cache_size = 1
+    pipeline = openvino_genai.ContinuousBatchingPipeline(str(describe_model(folder).path), scheduler, "CPU")
+    handle = pipeline.add_request(1, openvino.Tensor(prompt), generation_config(EngineRequest(1, (), 1)))
+    step = without_gil(pipeline)
+    is_stepping.set()
+    while not handle.can_read():
+        step()
+
+
 def test_ids_are_those_of_the_bare_engine(server: Server) -> None:
     """Greedy, one at a time: what the ensemble adds changes no token."""
     folder = bundled_model()
@@ -77,6 +89,21 @@ def test_ids_are_those_of_the_bare_engine(server: Server) -> None:
     expected = Tokenizer.from_file(str(folder / "tokenizer.json")).decode(ids, skip_special_tokens=True)
     answer = generate(server, MODEL, input_ids=list(prompt), max_tokens=24, ignore_eos=True)
     assert answer["text_output"] == expected
+
+
+def test_a_step_leaves_the_interpreter_to_other_threads() -> None:
+    """A long prompt is one step of a good while: what sends chunks must not stand still meanwhile."""
+    is_stepping = threading.Event()
+    prompt = np.arange(100, 1124, dtype=np.int64).reshape(1, -1)
+    with ThreadPoolExecutor(1) as thread:  # see above
+        made = thread.submit(make_first_token, bundled_model(), prompt, is_stepping)
+        is_stepping.wait()
+        ticks = 0
+        while not made.done():
+            time.sleep(0.001)
+            ticks += 1
+    made.result()
+    assert ticks > 20
 
 
 def test_seed_repeats_a_random_answer(server: Server) -> None:
