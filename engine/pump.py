@@ -25,7 +25,7 @@ IDLE_POLL_S = 0.02
 CHECK_INTERVAL_S = 0.05
 WINDOW = 8  # chunks on their way to postprocess; more would only queue there, in front of first and last chunks
 LATE_S = 0.1  # a chunk that is under way for longer is not in the queue but lost, and takes no place in the window
-CHUNK_CPU_S = 0.0004  # what a chunk costs in all processes, and what the first after a while costs more: measured with
+CHUNK_CPU_S = 0.0006  # what a chunk costs in all processes, and what the first after a while costs more: measured with
 WARM_UP_CPU_S = 0.0007  # an engine that computes on the same cores and has the caches for itself in between
 FAR_END_POLL_S = 0.25
 

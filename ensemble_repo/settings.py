@@ -87,7 +87,7 @@ ADAPTERS = {
         Setting(
             "streaming_cpu_share",
             float,
-            0.03,
+            0.025,
             "part of the CPU that sending chunks may take from the engine; more is smoother and slows the engine down",
             0.001,
             1000,
