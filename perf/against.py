@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
 from perf.export import Outputs, one_each
 from perf.runs import Point
 from tritone.bundled_model import bundled_model
@@ -21,6 +24,7 @@ from tritone.errors import TritoneError
 ENGINE = Path(__file__).resolve().parent / "tensorrt_llm_step"
 FOLDERS = ("preprocessing", "tensorrt_llm", "postprocessing", "ensemble")
 NO_END_ID = -1
+FLOATS = {model_config_pb2.TYPE_FP16, model_config_pb2.TYPE_FP32}
 
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _COMMENT_OR_TEXT = re.compile(r'#.*|"[^"]*"')
@@ -51,6 +55,7 @@ class NvidiaEnsemble:
             (target / folder / "1").mkdir(exist_ok=True)  # Git keeps no empty folder
             config = target / folder / "config.pbtxt"
             config.write_text(fill(config.read_text("utf-8"), values, f"{folder}/config.pbtxt"), "utf-8")
+        declare_absent_floats_as_ints(target / "ensemble" / "config.pbtxt", target / "tensorrt_llm" / "config.pbtxt")
         settings = {
             "tokens_per_second": point.rate,
             "max_num_seqs": point.streams,
@@ -96,6 +101,28 @@ def fill(template: str, values: Mapping[str, str], name: str) -> str:
     if left:
         raise AgainstError(f"{name}: no value is known for {', '.join(sorted(set(left)))}")
     return filled
+
+
+def declare_absent_floats_as_ints(ensemble_path: Path, engine_path: Path) -> None:
+    """For the ensemble's outputs that only log probabilities, logits and statistics would fill; the scripted step has
+    none. perf_analyzer exports whatever lies in memory in an absent output's place, and stops without a word at a NaN.
+    """
+    ensemble, engine = (
+        text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
+        for path in (ensemble_path, engine_path)
+    )
+    steps = ensemble.ensemble_scheduling.step
+    used = {tensor for step in steps for tensor in step.input_map.values()}
+    from_engine = {
+        name: tensor for step in steps if step.model_name == "tensorrt_llm" for name, tensor in step.output_map.items()
+    }
+    absent = {name: tensor for name, tensor in from_engine.items() if tensor not in used}
+    for config, names in ((engine, set(absent)), (ensemble, set(absent.values()))):
+        for output in config.output:
+            if output.name in names and output.data_type in FLOATS:
+                output.data_type = model_config_pb2.TYPE_INT32
+    ensemble_path.write_text(text_format.MessageToString(ensemble), "utf-8")
+    engine_path.write_text(text_format.MessageToString(engine), "utf-8")
 
 
 def write_engine(folder: Path, settings: Mapping[str, Any]) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
 
 from perf import against
-from perf.against import FOLDERS, AgainstError, NvidiaEnsemble, fill, write_engine
+from perf.against import FOLDERS, AgainstError, NvidiaEnsemble, declare_absent_floats_as_ints, fill, write_engine
 from perf.runs import Point
 
 TEMPLATE = """
@@ -60,7 +63,10 @@ def test_repository_has_their_stages_and_our_engine(
     target = tmp_path / "repository"
     NvidiaEnsemble(layout).write(target, Point(64, 500.0), "/tmp/trace")
     assert sorted(path.name for path in target.iterdir()) == sorted(FOLDERS)
-    assert {(target / folder / "config.pbtxt").read_text() for folder in FOLDERS} == {FILLED}
+    assert {(target / folder / "config.pbtxt").read_text() for folder in ("preprocessing", "postprocessing")} == {
+        FILLED
+    }
+    assert parsed(target / "ensemble" / "config.pbtxt").parameters["tokenizer_dir"].string_value == "/models/toy"
     for folder in ("preprocessing", "postprocessing"):
         assert (target / folder / "1" / "model.py").read_text() == f"# {folder}\n"
     engine = target / "tensorrt_llm" / "1"
@@ -71,6 +77,37 @@ def test_repository_has_their_stages_and_our_engine(
         "max_num_seqs": 64,
         "trace_file": "/tmp/trace",
     }
+
+
+def test_floats_that_the_scripted_step_does_not_make_are_declared_as_ints(tmp_path: Path) -> None:
+    ensemble, engine = tmp_path / "ensemble.pbtxt", tmp_path / "engine.pbtxt"
+    ensemble.write_text("""
+        output [ { name: "text_output" data_type: TYPE_STRING dims: 1 },
+                 { name: "logits" data_type: TYPE_FP32 dims: 1 } ]
+        ensemble_scheduling {
+            step { model_name: "tensorrt_llm" output_map { key: "output_ids" value: "_IDS" }
+                   output_map { key: "generation_logits" value: "logits" } output_map { key: "probs" value: "_PROBS" } }
+            step { model_name: "postprocessing" input_map { key: "P" value: "_PROBS" }
+                   output_map { key: "OUTPUT" value: "text_output" } }
+        }""")
+    engine.write_text("""
+        input { name: "temperature" data_type: TYPE_FP32 dims: 1 }
+        output [ { name: "output_ids" data_type: TYPE_INT32 dims: 1 }, { name: "probs" data_type: TYPE_FP32 dims: 1 },
+                 { name: "generation_logits" data_type: TYPE_FP16 dims: 1 } ]""")
+    declare_absent_floats_as_ints(ensemble, engine)
+    types = {output.name: output.data_type for path in (ensemble, engine) for output in parsed(path).output}
+    assert types == {
+        "text_output": model_config_pb2.TYPE_STRING,
+        "logits": model_config_pb2.TYPE_INT32,
+        "output_ids": model_config_pb2.TYPE_INT32,
+        "probs": model_config_pb2.TYPE_FP32,  # another step takes it, by this type
+        "generation_logits": model_config_pb2.TYPE_INT32,
+    }
+    assert parsed(engine).input[0].data_type == model_config_pb2.TYPE_FP32
+
+
+def parsed(path: Path) -> Any:
+    return text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
 
 
 def test_engine_stands_alone(tmp_path: Path) -> None:
