@@ -7,12 +7,13 @@ for each name keeps two processes apart; the kernel drops the lock of a killed o
 from __future__ import annotations
 
 import errno
+import hashlib
 import logging
 import os
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -51,6 +52,16 @@ def artifact(name: str, build: Callable[[Path], None]) -> Path:
         made = cached(name) or _build(name, build)
         _remove_leftovers(name)  # again: the pip of a killed process may have gone on writing
         return made
+
+
+def files_digest(files: Iterable[Path], *facts: str | int) -> str:
+    """16 hex digits for the name of what is made from these files: others when one is changed, moved or replaced.
+
+    `facts` is what it also depends on, such as the revision of what makes it.
+    """
+    stats = ((file.resolve(), file.stat()) for file in files)
+    lines = [*map(str, facts), *(f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats)]
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def discard(name: str) -> None:

@@ -6,12 +6,11 @@ config.json and generation_config.json are written; the weights stay GGUF, besid
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-from tritone.cache import artifact
+from tritone.cache import artifact, files_digest
 from tritone.errors import ModelError
 from tritone.gguf_metadata import GgufMetadata, read_gguf
 from tritone.gguf_tokenizer import GgufVocabulary, build_tokenizer
@@ -42,10 +41,7 @@ def gguf_to_folder(gguf: Path, folder: Path) -> None:
 
 def cached_gguf_folder(gguf: Path) -> Path:
     """The folder of `gguf_to_folder` for a user's file, made in the cache on the first call for that file."""
-    path, stat = gguf.resolve(), gguf.stat()
-    identity = f"{_REVISION} {path} {stat.st_size} {stat.st_mtime_ns}"
-    digest = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return artifact(f"gguf-{digest}", lambda folder: gguf_to_folder(path, folder))
+    return artifact(f"gguf-{files_digest([gguf], _REVISION)}", lambda folder: gguf_to_folder(gguf.resolve(), folder))
 
 
 def _model_config(metadata: GgufMetadata, vocabulary: GgufVocabulary) -> dict[str, Any]:

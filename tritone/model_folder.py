@@ -6,7 +6,6 @@ fetched; what must be made for a model (a tokenizer.json) goes into the cache, n
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import shutil
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from tritone.cache import artifact
+from tritone.cache import artifact, files_digest
 from tritone.errors import ModelError
 from tritone.gguf_folder import cached_gguf_folder
 from tritone.gguf_metadata import is_gguf
@@ -79,6 +78,11 @@ def _weights(path: Path) -> tuple[ModelKind, Path]:
         raise ModelError(f"{path} has {len(ggufs)} GGUF files ({names}): name the one to serve")
     if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
         return "huggingface", path
+    if (path / "config.json").is_file() and any(path.glob("pytorch_model*.bin")):
+        raise ModelError(
+            f"{path} has its weights as pytorch_model.bin; {_ACCEPTED}: convert it with "
+            f"`optimum-cli export openvino --model {path} NEW_FOLDER` and serve NEW_FOLDER"
+        )
     raise ModelError(f"{path} has {_content(path)}; {_ACCEPTED}")
 
 
@@ -106,10 +110,7 @@ def _tokenizer_dir(folder: Path) -> Path:
     files = sorted(file for file in folder.iterdir() if file.is_file() and "token" in file.name)
     if not files:
         raise ModelError(f"{folder} has no tokenizer.json, nor files to make one from; it has {_content(folder)}")
-    stats = ((file, file.stat()) for file in files)
-    identity = "\n".join(f"{file.resolve()} {stat.st_size} {stat.st_mtime_ns}" for file, stat in stats)
-    digest = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return artifact(f"tokenizer-{digest}", lambda made: _convert_tokenizer(folder, made))
+    return artifact(f"tokenizer-{files_digest(files)}", lambda made: _convert_tokenizer(folder, made))
 
 
 def _convert_tokenizer(folder: Path, made: Path) -> None:

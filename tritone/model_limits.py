@@ -33,7 +33,7 @@ def read_limits(folder: Path) -> ModelLimits:
 
     Raises ModelError naming the file and key that is missing or wrong.
     """
-    config = _read_json(folder / "config.json")
+    config = read_json(folder / "config.json")
     config = {**config, **(config.get("text_config") or {})}  # models that also see or hear nest the language model's
     vocab_size = _count(config, "vocab_size", folder)
     if vocab_size is None:
@@ -47,7 +47,8 @@ def read_limits(folder: Path) -> ModelLimits:
     )
 
 
-def _read_json(path: Path, is_optional: bool = False) -> dict[str, Any]:
+def read_json(path: Path, is_optional: bool = False) -> dict[str, Any]:
+    """The JSON object in this file; {} if it may be missing and is. Raises ModelError for anything else."""
     if is_optional and not path.is_file():
         return {}
     try:
@@ -70,7 +71,7 @@ def _count(config: dict[str, Any], key: str, folder: Path) -> int | None:
 
 def _token_ids(folder: Path, config: dict[str, Any], role: str, vocab_size: int) -> tuple[int, ...]:
     """The ids of a role: of generation_config.json, else config.json, else the tokenizer's token of that name."""
-    generation = _read_json(folder / "generation_config.json", is_optional=True)
+    generation = read_json(folder / "generation_config.json", is_optional=True)
     for source, values in (("generation_config.json", generation), ("config.json", config)):
         value = values.get(f"{role}_token_id")
         if value not in (None, []):
@@ -87,7 +88,7 @@ def _checked_ids(value: Any, where: str, vocab_size: int) -> tuple[int, ...]:
 
 
 def _tokenizer_ids(folder: Path, key: str) -> tuple[int, ...]:
-    token = _read_json(folder / "tokenizer_config.json", is_optional=True).get(key)
+    token = read_json(folder / "tokenizer_config.json", is_optional=True).get(key)
     text = token.get("content") if isinstance(token, dict) else token
     if not isinstance(text, str):
         return ()

@@ -9,10 +9,10 @@ from typing import Any
 from ensemble_repo.settings import ADAPTERS
 from tritone.bundled_model import BUNDLED_NAME, bundled_model
 from tritone.config import Config, ConfigError
-from tritone.errors import ModelError
 from tritone.model_folder import describe_model
 from tritone.model_limits import read_limits
 from tritone.model_name import default_name, triton_name
+from tritone.openvino_folder import openvino_folder
 from tritone.progress import Progress, show_progress
 
 SCRIPTED_MODEL_LEN = 4096
@@ -47,12 +47,12 @@ class ServedModel:
 
 
 def find_model(config: Config, progress: Progress = show_progress) -> ServedModel:
-    """What to serve; the bundled model is fetched if need be.
+    """What to serve; the bundled model is fetched, a Hugging Face folder converted if the engine needs that.
 
     Raises ProvisionError, ModelError, or ConfigError for options that do not fit the model.
     """
     path = Path(config.model).expanduser() if config.model else bundled_model(progress)
-    files = _scripted(path) if config.engine == "scripted" else _loadable(path, config.engine)
+    files = _scripted(path) if config.engine == "scripted" else _loadable(path, config.engine, progress)
     return ServedModel(_name(config, path), files.tokenizer_dir, repository_settings(config, files))
 
 
@@ -91,14 +91,11 @@ def _model_len(config: Config, files: ModelFiles) -> int:
     return length
 
 
-def _loadable(path: Path, engine: str) -> ModelFiles:
+def _loadable(path: Path, engine: str, progress: Progress) -> ModelFiles:
     model = describe_model(path)
-    if engine == "openvino" and model.kind == "huggingface":
-        raise ModelError(
-            f"{path} is a Hugging Face folder, and the openvino engine takes a GGUF file or an OpenVINO folder: "
-            "convert it with `optimum-cli export openvino`"
-        )
-    return ModelFiles(model.tokenizer_dir, model.path, model.vocab_size, model.max_position_embeddings)
+    must_be_converted = engine == "openvino" and model.kind == "huggingface"
+    weights = openvino_folder(model.path, progress) if must_be_converted else model.path
+    return ModelFiles(model.tokenizer_dir, weights, model.vocab_size, model.max_position_embeddings)
 
 
 def _scripted(path: Path) -> ModelFiles:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tritone.cache import artifact, cache_dir, cached, discard
+from tritone.cache import artifact, cache_dir, cached, discard, files_digest
 from tritone.errors import ProvisionError
 
 # Run with the cache and a log file as arguments: builds an artifact slowly and says when it is inside.
@@ -128,3 +128,17 @@ def test_discard_removes_the_artifact_and_nothing_else(cache: Path) -> None:
     discard("thing")
     discard("thing")
     assert sorted(entry.name for entry in cache.iterdir()) == ["locks", "other"]
+
+
+def test_digest_of_files_changes_with_each_of_them_and_each_fact(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text("1")
+    other.write_text("2")
+    os.utime(other, ns=(one.stat().st_atime_ns, one.stat().st_mtime_ns))
+    digests = [files_digest([one], 1), files_digest([other], 1), files_digest([one, other], 1), files_digest([one], 2)]
+    one.write_text("12")
+    digests.append(files_digest([one], 1))
+    os.utime(one, (1, 1))
+    digests.append(files_digest([one], 1))
+    assert len(set(digests)) == len(digests)
+    assert files_digest([one], 1) == digests[-1]

@@ -90,7 +90,10 @@ def test_relative_paths_come_out_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     ("names", "complaint"),
     [
         ([], r"model has only config\.json, tokenizer\.json; accepted are a \.gguf file, an OpenVINO folder"),
-        (["pytorch_model.bin"], r"has only config\.json, pytorch_model\.bin, tokenizer\.json; accepted"),
+        (
+            ["pytorch_model.bin"],
+            r"model has its weights as pytorch_model\.bin; accepted .*optimum-cli export openvino --m",
+        ),
         (["a.gguf", "b.gguf"], r"model has 2 GGUF files \(a\.gguf, b\.gguf\): name the one to serve"),
         (["a.gguf"], r"a\.gguf is not a GGUF file; accepted are"),
         ([f"{n}.txt" for n in range(9)], r"has only 0\.txt, .*, 7\.txt and 3 more; accepted are"),

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ensemble_repo.settings import SettingError
 from tests.toy_tokenizers import byte_level_tokenizer
+from tests.unit.tritone.toy_safetensors import write_toy_folder
 from tritone.config import Config, ConfigError
 from tritone.errors import ModelError
 from tritone.served_model import ModelFiles, check_settings, find_model, repository_settings
@@ -78,8 +81,19 @@ def test_a_name_is_made_safe(folder: Path) -> None:
         find_model(Config(engine="scripted", model=str(folder), name="a/../b"))
 
 
-def test_openvino_says_what_to_do_with_a_hugging_face_folder(folder: Path) -> None:
-    (folder / "config.json").write_text(json.dumps({"vocab_size": 320, "max_position_embeddings": 100}))
-    (folder / "model.safetensors").touch()
-    with pytest.raises(ModelError, match="optimum-cli export openvino"):
+def test_openvino_gets_a_converted_folder_and_the_tokenizer_of_the_first(
+    cache: Path, tmp_path: Path, script: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(script("python", 'touch "$4/openvino_model.xml"')))
+    folder = write_toy_folder(tmp_path / "Toy Model")
+    model = find_model(Config(model=str(folder)), lambda what, done, total: None)
+    assert (model.name, model.tokenizer_dir, model.settings["vocab_size"]) == ("toy-model", folder, 320)
+    converted = Path(model.settings["model_path"])
+    assert converted.parent == cache
+    assert (converted / "openvino_model.xml").is_file()
+
+
+def test_openvino_says_what_to_do_with_a_folder_that_it_cannot_read(tmp_path: Path) -> None:
+    folder = write_toy_folder(tmp_path / "Toy Model", "GemmaForCausalLM")
+    with pytest.raises(ModelError, match=r"is GemmaForCausalLM .*optimum-cli export openvino"):
         find_model(Config(model=str(folder)))
