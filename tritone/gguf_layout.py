@@ -6,11 +6,12 @@ Only what OpenVINO GenAI's reader of GGUF files computes rightly passes; everyth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tritone.errors import ModelError
+from tritone.rope_scaling import SCALING_KEYS, Frequencies, base_frequencies, scaled_frequencies
 
 # transformers class: GGUF architecture. Mistral computes what Llama does, if its attention has no window.
 ARCHITECTURES = {
@@ -32,11 +33,20 @@ class GgufTensor:
 
 @dataclass(frozen=True)
 class GgufLayout:
-    """The architecture, its keys (without the architecture before them), and its tensors by their Hugging Face name."""
+    """The architecture, its keys (without the architecture before them), and its tensors by their Hugging Face name.
+
+    `scaled_frequencies` are those of rope scaling, if there is one: they have no place in the file.
+    """
 
     architecture: str
     values: dict[str, int | float]
     tensors: dict[str, GgufTensor]
+    scaled_frequencies: Frequencies | None
+
+    @property
+    def frequencies(self) -> Frequencies:
+        """What is read out of the file."""
+        return base_frequencies(self.values["rope.freq_base"], int(self.values["attention.key_length"]))
 
 
 def unsupported(folder: Path, reason: str) -> ModelError:
@@ -56,7 +66,8 @@ def gguf_layout(config: dict[str, Any], folder: Path) -> GgufLayout:
     for reason in _obstacles(config, names[0]):
         raise unsupported(folder, reason)
     values = _values(config, folder)
-    return GgufLayout(architecture, values, dict(_tensors(config, architecture, values)))
+    tensors = dict(_tensors(config, architecture, values))
+    return _scaled(GgufLayout(architecture, values, tensors, None), config, folder)
 
 
 def _obstacles(config: dict[str, Any], class_name: str) -> Iterator[str]:
@@ -65,10 +76,9 @@ def _obstacles(config: dict[str, Any], class_name: str) -> Iterator[str]:
         yield f"is quantized ({quantization.get('quant_method', 'quantization_config')})"
     if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):
         yield f"has the activation {activation}"
-    rope = _rope(config)
-    if (scaling := rope.get("rope_type", rope.get("type", "default"))) != "default":
-        yield f"has {scaling} rope scaling"
-    if (rotated := rope.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))) != 1.0:
+    if (scaling := _rope_type(config)) not in ("default", *SCALING_KEYS):
+        yield f"has {scaling} rope scaling (not one of {', '.join(SCALING_KEYS)})"
+    if (rotated := _rope(config).get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))) != 1.0:
         yield f"rotates a part of each head (partial_rotary_factor {rotated})"
     is_windowed = config.get("use_sliding_window", class_name == "MistralForCausalLM")
     if (is_windowed and config.get("sliding_window")) or "sliding_attention" in (config.get("layer_types") or []):
@@ -82,6 +92,24 @@ def _rope(config: dict[str, Any]) -> dict[str, Any]:
     return config.get("rope_parameters") or config.get("rope_scaling") or {}
 
 
+def _rope_type(config: dict[str, Any]) -> str:
+    rope = _rope(config)
+    return str(rope.get("rope_type", rope.get("type", "default")))
+
+
+def _scaled(layout: GgufLayout, config: dict[str, Any], folder: Path) -> GgufLayout:
+    if (scaling := _rope_type(config)) == "default":
+        return layout
+    given = {key: _positive(key, _rope(config).get(key), folder) for key in SCALING_KEYS[scaling]}
+    return replace(layout, scaled_frequencies=scaled_frequencies(layout.frequencies, scaling, given))
+
+
+def _positive(key: str, value: Any, folder: Path) -> float:
+    if type(value) not in (int, float) or not 0 < value < float("inf"):
+        raise ModelError(f"{key} in {folder / 'config.json'} is {value!r}, not a positive number")
+    return float(value)
+
+
 def _values(config: dict[str, Any], folder: Path) -> dict[str, int | float]:
     def count(key: str, default: int | None = None) -> int:
         value = default if config.get(key) is None else config[key]
@@ -89,12 +117,8 @@ def _values(config: dict[str, Any], folder: Path) -> dict[str, int | float]:
             raise ModelError(f"{key} in {folder / 'config.json'} is {value!r}, not a positive integer")
         return value
 
-    def positive(key: str, value: Any) -> float:
-        if type(value) not in (int, float) or not 0 < value < float("inf"):
-            raise ModelError(f"{key} in {folder / 'config.json'} is {value!r}, not a positive number")
-        return float(value)
-
     heads = count("num_attention_heads")
+    rope_theta = _rope(config).get("rope_theta", config.get("rope_theta", 10000.0))
     return {
         "block_count": count("num_hidden_layers"),
         "context_length": count("max_position_embeddings"),
@@ -104,8 +128,8 @@ def _values(config: dict[str, Any], folder: Path) -> dict[str, int | float]:
         "attention.head_count_kv": count("num_key_value_heads", heads),
         "attention.key_length": count("head_dim", count("hidden_size") // heads),
         "vocab_size": count("vocab_size"),
-        "attention.layer_norm_rms_epsilon": positive("rms_norm_eps", config.get("rms_norm_eps")),
-        "rope.freq_base": positive("rope_theta", _rope(config).get("rope_theta", config.get("rope_theta", 10000.0))),
+        "attention.layer_norm_rms_epsilon": _positive("rms_norm_eps", config.get("rms_norm_eps"), folder),
+        "rope.freq_base": _positive("rope_theta", rope_theta, folder),
     }
 
 

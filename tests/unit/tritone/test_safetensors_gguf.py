@@ -205,6 +205,16 @@ def test_rope_parameters_of_transformers_5(tmp_path: Path) -> None:
     assert plan_gguf(folder).layout.values["rope.freq_base"] == 500.0
 
 
+def test_scaled_frequencies_are_kept_beside_the_file(tmp_path: Path) -> None:
+    folder = write_toy_folder(tmp_path / "model", rope_scaling={"type": "linear", "factor": 2.0})
+    layout = plan_gguf(folder).layout
+    assert layout.values["rope.freq_base"] == 1000.0
+    assert layout.scaled_frequencies is not None
+    np.testing.assert_allclose(layout.frequencies, 1000.0 ** (-np.arange(8) / 8))
+    np.testing.assert_allclose(layout.scaled_frequencies, 1000.0 ** (-np.arange(8) / 8) / 2)
+    assert plan_gguf(write_toy_folder(tmp_path / "other")).layout.scaled_frequencies is None
+
+
 def test_unused_windows_are_no_windows(tmp_path: Path) -> None:
     layer_types = ["full_attention"] * LAYERS
     folder = write_toy_folder(
@@ -232,8 +242,11 @@ def test_optional_biases_are_written(tmp_path: Path) -> None:
         (LLAMA, {"architectures": None}, r"is no architecture \(not one of"),
         (LLAMA, {"quantization_config": {"quant_method": "gptq"}}, r"is quantized \(gptq\)"),
         (LLAMA, {"hidden_act": "gelu"}, "has the activation gelu"),
-        (LLAMA, {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "has llama3 rope scaling"),
-        (LLAMA, {"rope_scaling": {"type": "linear", "factor": 2.0}}, "has linear rope scaling"),
+        (
+            LLAMA,
+            {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
+            r"has dynamic rope scaling \(not one of linear, l",
+        ),
         (QWEN3, {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6}}, "has yarn rope scaling"),
         (LLAMA, {"partial_rotary_factor": 0.5}, r"rotates a part of each head \(partial_rotary_factor 0\.5\)"),
         (MISTRAL, {"sliding_window": 32}, r"has sliding-window attention \(32\)"),
@@ -256,6 +269,10 @@ def test_other_models_are_refused_by_name(class_name: str, config: Any, reason: 
         ({"num_hidden_layers": "2"}, r"num_hidden_layers in .* is '2', not a positive integer"),
         ({"rms_norm_eps": None}, r"rms_norm_eps in .* is None, not a positive number"),
         ({"rope_theta": -1}, r"rope_theta in .* is -1, not a positive number"),
+        (
+            {"rope_scaling": {"rope_type": "llama3", "factor": 8}},
+            r"low_freq_factor in .* is None, not a positive number",
+        ),
         ({"num_hidden_layers": 3}, r"is incomplete: there is no model\.layers\.2\..*weight \(and 8 more\) in its"),
         ({"num_hidden_layers": 1}, r"has the tensor model\.layers\.1\..*weight \(and 8 more\), which the openvino"),
         (
