@@ -86,7 +86,7 @@ class EngineTable(StreamTable):
     def open(self) -> StreamKey:
         """Take a row for a new stream. Raises TableFullError when there is none."""
         if not self._free:
-            raise TableFullError(f"all {self.rows} rows of the stream table are in use")
+            raise TableFullError(f"too many requests: all {self.rows} rows of the stream table are in use")
         row = self._free.popleft()
         self._generation = self._generation % CHUNK_MASK + 1
         self._set(row, SENT, 0)

@@ -43,6 +43,7 @@ def assemble(target: Path, model: str, tokenizer_dir: Path, settings: Mapping[st
     if any(target.iterdir()):
         raise FileExistsError(f"{target} is not empty")
     instances = {"preprocess": parameters["preprocess"].pop("preprocess_instances")}
+    served_name = parameters["preprocess"].pop("served_name") or model
     for stage in STAGES:
         folder = target / stage_model(model, stage)
         _copy_stage(stage, folder / "1")
@@ -51,7 +52,7 @@ def assemble(target: Path, model: str, tokenizer_dir: Path, settings: Mapping[st
     _copy_tokenizer(tokenizer_dir, target / stage_model(model, "preprocess") / "1" / "tokenizer", TOKENIZER_FILES)
     _copy_tokenizer(tokenizer_dir, target / stage_model(model, "postprocess") / "1" / "tokenizer", TOKENIZER_FILES[:1])
     (target / model / "1").mkdir(parents=True)
-    (target / model / "config.pbtxt").write_text(to_text(ensemble_config(model)), "utf-8")
+    (target / model / "config.pbtxt").write_text(to_text(ensemble_config(model, served_name)), "utf-8")
 
 
 def stage_parameters(settings: Mapping[str, Any]) -> dict[Party, dict[str, Any]]:

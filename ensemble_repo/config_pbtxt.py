@@ -38,8 +38,8 @@ def stage_config(stage: Party, model: str, parameters: Mapping[str, Any], instan
     return config
 
 
-def ensemble_config(model: str) -> Any:
-    """The ModelConfig of the ensemble, with a step for each stage."""
+def ensemble_config(model: str, served_name: str) -> Any:
+    """The ModelConfig of the ensemble, with a step for each stage; gateways know the model as `served_name`."""
     config = model_config_pb2.ModelConfig(name=model, platform="ensemble", max_batch_size=1)
     for tensor in _wired(inputs_of("preprocess")):
         _add(config.input, tensor, optional=tensor.is_optional)
@@ -51,6 +51,7 @@ def ensemble_config(model: str) -> Any:
             step.input_map[tensor.name] = tensor.ensemble_name
         for tensor in _wired(outputs_of(stage)):
             step.output_map[tensor.name] = tensor.ensemble_name
+    config.parameters["served_name"].string_value = served_name
     return config
 
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 Party = Literal["client", "preprocess", "engine", "postprocess"]
 STAGES: tuple[Party, ...] = ("preprocess", "engine", "postprocess")
+TOO_MANY_REQUESTS = "too many requests"  # how the engine stage's message begins when it has no room for one more
 
 
 class Tensor(NamedTuple):

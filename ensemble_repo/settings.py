@@ -106,7 +106,10 @@ ADAPTERS = {
 
 POSTPROCESS = (Setting("run_dir", str, "", "as the engine's"),)
 
-STAGE_OPTIONS = (Setting("preprocess_instances", int, 1, "tokenizer processes", 1, 64),)
+STAGE_OPTIONS = (
+    Setting("preprocess_instances", int, 1, "tokenizer processes", 1, 64),
+    Setting("served_name", str, "", "what clients of the gateway call the model; empty: as Triton does"),
+)
 
 
 def check_settings(given: dict[str, Any], known: tuple[Setting, ...]) -> dict[str, Any]:

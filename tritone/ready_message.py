@@ -16,6 +16,7 @@ def ready_message(config: Config, model: str, gateway_url: str | None = None) ->
     url = f"http://{host}:{config.http_port}/v2/models/{model}/generate_stream"
     messages = [{"role": "user", "content": "What is the capital of France?"}]
     chat_url = f"{gateway_url}/v1/chat/completions"
+    chat_body = {"model": config.name or model, "messages": messages, "stream": True}
     chat = (
         "tritone chat"
         if config.grpc_port == 8001 and host == "127.0.0.1"
@@ -32,7 +33,7 @@ def ready_message(config: Config, model: str, gateway_url: str | None = None) ->
             "",
             _curl(url, {"text_input": "The capital of France is", "max_tokens": 16}),
             _curl(url, {"messages": json.dumps(messages)}),
-            *([_curl(chat_url, {"model": model, "messages": messages, "stream": True})] if gateway_url else []),
+            *([_curl(chat_url, chat_body)] if gateway_url else []),
             chat,
             "",
         ]

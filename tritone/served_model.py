@@ -23,6 +23,7 @@ HAVE_A_PLACE = {
     "max_model_len": "--max-model-len",
     "max_num_seqs": "--max-num-seqs",
     "kv_cache_gib": "--kv-cache-gib",
+    "served_name": "--name",
 }
 """Settings of the model repository that are not given with --set."""
 
@@ -72,6 +73,7 @@ def repository_settings(config: Config, files: ModelFiles) -> dict[str, Any]:
         "max_model_len": _model_len(config, files),
         "max_num_seqs": config.max_num_seqs,
         "kv_cache_gib": config.kv_cache_gib,
+        "served_name": config.name,
     }
     if any(setting.name == "model_path" for setting in ADAPTERS[config.engine]):
         chosen["model_path"] = str(files.weights)

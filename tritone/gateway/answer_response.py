@@ -127,7 +127,7 @@ class AnswerResponse(Response):
         if isinstance(error, EnsembleError):
             if error.status >= 500:
                 logger.warning("request %s: %s", self._record.id, error.message)
-            return from_ensemble(self._request, error, self._record.id)
+            return from_ensemble(self._request, error, self._record.id, self._config.overload_status)
         logger.error("request %s failed: %s", self._record.id, failure(error))
         return internal_error(self._record.id)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from tritone.gateway.ensemble_client import EnsembleClient, Event
+from tritone.gateway.ensemble_client import EnsembleClient, EnsembleError, Event
 from tritone.gateway.metrics import GatewayMetrics
 from tritone.gateway.request_record import RequestRecord
 
@@ -15,19 +15,21 @@ Indexed = tuple[int, list[Event]]
 
 
 class Choices:
-    """Answers of `model` to `inputs`, one for each choice; what is learnt of them goes into record and metrics."""
+    """Answers of Triton's `model` to `inputs`, one for each choice; what is learnt goes into record and metrics."""
 
     def __init__(
         self,
         client: EnsembleClient,
         metrics: GatewayMetrics,
         record: RequestRecord,
+        model: str,
         inputs: Sequence[Mapping[str, Any]],
         choices_per_prompt: int,
     ) -> None:
         self._client = client
         self._metrics = metrics
         self._record = record
+        self._model = model
         self._inputs = inputs
         self._choices_per_prompt = choices_per_prompt
         self._counted: set[int] = set()  # choices whose prompt is in the metrics
@@ -40,14 +42,19 @@ class Choices:
         """
         self._metrics.sent(self._record)
         async with aclosing(self._one(0) if len(self._inputs) == 1 else self._merged()) as events:
-            async for index, arrived in events:
-                self._note(index, arrived)
-                yield index, arrived
+            try:
+                async for index, arrived in events:
+                    self._note(index, arrived)
+                    yield index, arrived
+            except EnsembleError as error:
+                if error.is_overload:
+                    self._metrics.rejected("engine_full")
+                raise
 
     async def _one(self, index: int) -> AsyncGenerator[Indexed, None]:
         record = self._record
         request_id = f"{record.internal_id}-{index}" if index else record.internal_id
-        answer = self._client.generate(record.model, self._inputs[index], request_id, record.trace_headers)
+        answer = self._client.generate(self._model, self._inputs[index], request_id, record.trace_headers)
         async with aclosing(answer) as lists:
             async for events in lists:
                 yield index, events
@@ -86,6 +93,8 @@ class Choices:
 
     def _note(self, index: int, events: list[Event]) -> None:
         last = events[-1]
+        for event in events:
+            self._record.log_text(index, event.text)
         if index not in self._counted and index % self._choices_per_prompt == 0:
             self._counted.add(index)
             self._metrics.prompt(self._record, events[0].num_input_tokens or 0)

@@ -55,10 +55,6 @@ class _Stream:
         usage = [sse.frame(f'{self._head}],"usage":{self._usage_json()}}}')] if self._has_usage_at_end else []
         return [*usage, sse.DONE]
 
-    def error(self, error: OpenAIError) -> bytes:
-        """The end of a stream that failed: nothing may follow it, `[DONE]` neither."""
-        return sse.event(error.body())
-
     def _read(self, index: int, events: Sequence[Event]) -> tuple[str, str | None]:
         """The new text of a choice, and its finish reason if it has ended."""
         last = events[-1]

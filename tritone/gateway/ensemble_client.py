@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from ensemble_repo.contract import CONTRACT
+from ensemble_repo.contract import CONTRACT, TOO_MANY_REQUESTS
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class EnsembleError(Exception):
         self.status = status
         self.message = message
         self.field = field
+        self.is_overload = status == 503 and message.startswith(TOO_MANY_REQUESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A served ensemble, and its context in tokens."""
+    """A served ensemble: what clients call it, its context in tokens, and its name in Triton."""
 
     name: str
     max_model_len: int
+    triton_name: str
 
 
 class EnsembleClient:
@@ -126,7 +128,7 @@ class EnsembleClient:
             index = await response.json()
         ready = {model["name"] for model in index if model.get("state") == "READY"}
         ensembles = sorted(name for name in ready if f"{name}_preprocess" in ready)
-        return [ModelInfo(name, await self._max_model_len(name)) for name in ensembles]
+        return [await self._model(name) for name in ensembles]
 
     async def is_ready(self) -> bool:
         """Whether Triton answers and all its models are ready."""
@@ -142,10 +144,16 @@ class EnsembleClient:
                 return await response.text()
         return ""
 
-    async def _max_model_len(self, model: str) -> int:
-        async with _answered(self._session.get(f"{self._url}/v2/models/{model}_preprocess/config")) as response:
-            config = await response.json()
-        return int(json.loads(config["parameters"]["max_model_len"]["string_value"]))
+    async def _model(self, triton_name: str) -> ModelInfo:
+        served_name = await self._parameter(triton_name, "served_name")
+        max_model_len = await self._parameter(f"{triton_name}_preprocess", "max_model_len")
+        return ModelInfo(served_name or triton_name, int(max_model_len), triton_name)
+
+    async def _parameter(self, model: str, name: str) -> str:
+        """A parameter of a model's configuration; "" when it has none of that name."""
+        async with _answered(self._session.get(f"{self._url}/v2/models/{model}/config")) as response:
+            parameters = (await response.json()).get("parameters", {})
+        return str(parameters[name]["string_value"]) if name in parameters else ""
 
     async def _prepare(self, model: str, inputs: Mapping[str, Any]) -> dict[str, list[Any]]:
         """What preprocess makes of a request, by name."""

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tritone.gateway.asgi_reply import send_error
 from tritone.gateway.health import GatewayState
 from tritone.gateway.metrics import GatewayMetrics
-from tritone.gateway.openai_error import OpenAIError
+from tritone.gateway.openai_error import OpenAIError, too_many_requests
 from tritone.gateway.request_record import record_of
 
 RETRY_AFTER = {"retry-after": "1"}
@@ -48,7 +48,7 @@ class Admission:
             return OpenAIError(503, "The server is shutting down; try again.")
         if self._state.in_flight >= self._most:
             self._metrics.rejected("too_many_requests")
-            return OpenAIError(self._overload_status, "The server has too many requests; try again.")
+            return too_many_requests(self._overload_status)
         return None
 
 

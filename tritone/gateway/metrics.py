@@ -22,7 +22,7 @@ PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN = "unknown"
 
-Rejection = Literal["unauthorized", "too_many_requests", "draining", "body_too_large", "body_too_slow"]
+Rejection = Literal["unauthorized", "too_many_requests", "draining", "engine_full", "body_too_large", "body_too_slow"]
 
 _FIRST_TOKEN_S = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160)
 _TOKEN_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 10)
@@ -58,7 +58,7 @@ class GatewayMetrics:
 
         self._requests = counter("requests", "Requests answered, by outcome.", ["route", "model_name", "outcome"])
         self._successes = counter("request_success", "Choices that came to their end.", [*by_model, "finished_reason"])
-        self._rejections = counter("rejections", "Requests refused unread.", ["reason"])
+        self._rejections = counter("rejections", "Requests refused because there was too much of them, or without a key.", ["reason"])
         self._disconnects = counter("disconnects", "Requests whose client left before the end.", by_model)
         self._prompt_tokens = counter("prompt_tokens", "Tokens of prompts.", by_model)
         self._generation_tokens = counter("generation_tokens", "Tokens made.", by_model)

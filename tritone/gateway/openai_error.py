@@ -61,6 +61,11 @@ def model_not_found(model: str) -> OpenAIError:
     return OpenAIError(404, f"The model {model[:200]!r} does not exist.", param="model", code="model_not_found")
 
 
+def too_many_requests(status: int) -> OpenAIError:
+    """429 or 503, as configured, for what is refused because there is too much of it."""
+    return OpenAIError(status, "The server has too many requests; try again.")
+
+
 def internal_error(request_id: str) -> OpenAIError:
     """500 for everything unexpected: a fixed text, and the id under which the log has the rest."""
     return OpenAIError(500, f"The server had an error while processing your request. Request id: {request_id}")

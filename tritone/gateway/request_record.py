@@ -41,9 +41,18 @@ class RequestRecord:
     finish_reasons: list[str] = field(default_factory=list)
     error: str = ""
     is_disconnected: bool = False
-    content: dict[str, Any] | None = None
+    content: dict[str, Any] | None = None  # see log_prompt
     trace_headers: dict[str, str] = field(default_factory=dict)
     last_tokens: dict[int, tuple[float, int]] = field(default_factory=dict)  # choice: when, and how many by then
+
+    def log_prompt(self, prompt: list[Any], num_answers: int) -> None:
+        """Have the prompt (messages, or prompts) logged, and what is given to `log_text` later."""
+        self.content = {"prompt": prompt, "answers": [""] * num_answers}
+
+    def log_text(self, index: int, text: str) -> None:
+        """More text of an answer, which is logged if its prompt is."""
+        if self.content is not None:
+            self.content["answers"][index] += text
 
     @property
     def outcome(self) -> Outcome:

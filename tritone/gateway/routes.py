@@ -87,9 +87,11 @@ class Routes:
 
     async def _answer(self, request: Request, parsed: ChatRequest | CompletionRequest) -> Response:
         record = record_of(request.scope)
-        await self._served(request, parsed.model)
+        model = await self._served(request, parsed.model)
         record.is_stream = parsed.stream
-        choices = Choices(self._client, self._metrics, record, ensemble_inputs(parsed), parsed.n)
+        if self._config.log_content:
+            record.log_prompt(parsed.messages if isinstance(parsed, ChatRequest) else parsed.prompt, parsed.num_choices)
+        choices = Choices(self._client, self._metrics, record, model.triton_name, ensemble_inputs(parsed), parsed.n)
         return AnswerResponse(parsed, choices, record, self._config)
 
     async def _served(self, request: Request, name: str) -> ModelInfo:

@@ -9,7 +9,7 @@ from typing import Any
 from .chat_request import ChatRequest
 from .completion_request import CompletionRequest
 from .ensemble_client import EnsembleError
-from .openai_error import OpenAIError, bad_field, internal_error, model_not_found
+from .openai_error import OpenAIError, bad_field, internal_error, model_not_found, too_many_requests
 from .request_fields import fields_of
 
 Inputs = dict[str, Any]
@@ -30,8 +30,10 @@ def ensemble_inputs(request: Request) -> list[Inputs]:
     return [common | prompt | seed for prompt in prompts for seed in seeds]
 
 
-def from_ensemble(request: Request, error: EnsembleError, request_id: str) -> OpenAIError:
+def from_ensemble(request: Request, error: EnsembleError, request_id: str, overload_status: int) -> OpenAIError:
     """What the client of `request` is told: its own names for the ensemble's, and nothing of what is internal."""
+    if error.is_overload:
+        return too_many_requests(overload_status)
     if error.status == 404:
         return model_not_found(request.model)
     if error.status in _PUBLIC_STATUSES:

@@ -57,7 +57,7 @@ async def tokenize(client: EnsembleClient, model: ModelInfo, request: TokenizeRe
     if "prompt" in inputs:
         inputs["text_input"] = inputs.pop("prompt")
     try:
-        ids = await client.tokenize(model.name, inputs)
+        ids = await client.tokenize(model.triton_name, inputs)
     except EnsembleError as error:
         raise _public(error) from error
     return {"count": len(ids), "max_model_len": model.max_model_len, "tokens": ids, "token_strs": None}
@@ -66,7 +66,7 @@ async def tokenize(client: EnsembleClient, model: ModelInfo, request: TokenizeRe
 async def detokenize(client: EnsembleClient, model: ModelInfo, request: DetokenizeRequest) -> dict[str, str]:
     """The reply to `/detokenize`. Raises OpenAIError (400)."""
     try:
-        return {"prompt": await client.detokenize(model.name, request.tokens)}
+        return {"prompt": await client.detokenize(model.triton_name, request.tokens)}
     except EnsembleError as error:
         raise _public(error) from error
 

@@ -176,6 +176,14 @@ def test_missing_tokenizer_is_named(tmp_path: Path) -> None:
         assemble(tmp_path / "r", "m", tmp_path, SCRIPTED)
 
 
+def test_served_name_is_the_ensembles_to_tell(tmp_path: Path, tokenizer_dir: Path) -> None:
+    for number, (settings, served_name) in enumerate([({}, "m"), ({"served_name": "org/модель"}, "org/модель")]):
+        repository = tmp_path / str(number)
+        assemble(repository, "m", tokenizer_dir, {**SCRIPTED, **settings})
+        assert parse(repository / "m" / "config.pbtxt").parameters["served_name"].string_value == served_name
+        assert "served_name" not in parse(repository / "m_preprocess" / "config.pbtxt").parameters
+
+
 def test_preprocess_instances(tmp_path: Path, tokenizer_dir: Path) -> None:
     assemble(tmp_path / "r", "m", tokenizer_dir, {**SCRIPTED, "preprocess_instances": 3})
     config = parse(tmp_path / "r" / "m_preprocess" / "config.pbtxt")

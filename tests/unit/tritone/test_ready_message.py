@@ -31,6 +31,7 @@ def test_a_gateway_is_announced_with_a_request_to_it() -> None:
     *_, url, _, body = shlex.split(line)
     assert url == "https://[::1]:9000/v1/chat/completions"
     assert json.loads(body)["model"] == "m"
+    assert '"model": "org/name"' in ready_message(Config(name="org/name"), "org-name-1f", "http://127.0.0.1:9000")
     assert "OpenAI" not in ready_message(Config(), "m")
 
 

@@ -25,6 +25,11 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+def test_b64_a_name_that_triton_cannot_have_is_served_all_the_same(folder: Path) -> None:
+    model = find_model(Config(model=str(folder), engine="scripted", name="org/модель"))
+    assert (model.name.startswith("org-"), model.settings["served_name"]) == (True, "org/модель")
+
+
 def test_settings_for_an_engine_with_weights() -> None:
     config = Config(max_num_seqs=4, kv_cache_gib=2, settings={"device": "CPU"})
     assert repository_settings(config, FILES) == {

@@ -18,7 +18,7 @@ ENDLESS = 3600.0
 class FakeEnsemble:
     """Answer i is `scripts[i]`, in the order of asking; one that is not played to its end was cancelled."""
 
-    def __init__(self, *scripts: Sequence[Step], models: Sequence[ModelInfo] = (ModelInfo("m", 64),)) -> None:
+    def __init__(self, *scripts: Sequence[Step], models: Sequence[ModelInfo] = (ModelInfo("m", 64, "m"),)) -> None:
         self._scripts = list(scripts)
         self._models = list(models)
         self.asked: list[tuple[str, Mapping[str, Any], str, Mapping[str, str] | None]] = []

@@ -39,7 +39,7 @@ def answer(
     """What a client is sent that may leave after a while, and the ensemble that played the script for each choice."""
     ensemble, kept = FakeEnsemble(*[script] * n), of or record()
     request = parse(route, stream=stream, n=n)
-    choices = Choices(ensemble, GatewayMetrics(), kept, [{}] * n, n)  # type: ignore[arg-type]
+    choices = Choices(ensemble, GatewayMetrics(), kept, "m", [{}] * n, n)  # type: ignore[arg-type]
     response = AnswerResponse(request, choices, kept, GatewayConfig.model_validate(settings))
     sent = Answer()
 
@@ -200,7 +200,7 @@ def test_answer_that_is_cut_off_frees_the_engine(stream: bool) -> None:
 
 def cut_off(ensemble: FakeEnsemble, stream: bool) -> None:
     """As the server does with the tasks that are left when its time is up."""
-    choices = Choices(ensemble, GatewayMetrics(), record(), [{}], 1)  # type: ignore[arg-type]
+    choices = Choices(ensemble, GatewayMetrics(), record(), "m", [{}], 1)  # type: ignore[arg-type]
     response = AnswerResponse(parse("chat", stream=stream), choices, record(), GatewayConfig())
 
     async def never() -> Message:

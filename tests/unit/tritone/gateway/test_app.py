@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message
 
+from ensemble_repo.contract import TOO_MANY_REQUESTS
 from tritone.gateway import app as app_module
 from tritone.gateway.auth import ApiKeys
-from tritone.gateway.ensemble_client import ModelInfo
+from tritone.gateway.ensemble_client import EnsembleError, ModelInfo
 from tritone.gateway.health import GatewayState
 from tritone.gateway.metrics import GatewayMetrics
 from tritone.gateway.settings import GatewayConfig
@@ -67,6 +68,30 @@ def test_answer_and_its_line_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None
         ["stop"],
     )
     assert "hello" not in json.dumps(line)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_content_is_logged_only_if_that_is_switched_on(monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
+    script: list[Step] = [[event("se", 1, sent=2)], [event("cret", 2, "stop", 2)]]
+    messages = [{"role": "user", "content": "whisper"}]
+    asked = request_body("chat", messages=messages, n=2, stream=stream)
+    silent, open_ = (Served(monkeypatch, FakeEnsemble(script, script), log_content=is_on) for is_on in (False, True))
+    for served in (silent, open_):
+        assert served.post("/v1/chat/completions", asked).status == 200
+    assert "content" not in silent.lines[0]
+    assert not any(word in json.dumps(silent.lines) for word in ("whisper", "cret"))
+    assert open_.lines[0]["content"] == {"prompt": messages, "answers": ["secret", "secret"]}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_full_engine_is_overload(monkeypatch: pytest.MonkeyPatch, status: int, stream: bool) -> None:
+    full = EnsembleError(503, f"{TOO_MANY_REQUESTS}: all 8 rows of the stream table are in use")
+    served = Served(monkeypatch, FakeEnsemble([full]), overload_status=status)
+    reply = served.post("/v1/chat/completions", request_body("chat", stream=stream))
+    assert (reply.status, reply.headers["retry-after"], served.lines[0]["outcome"]) == (status, "1", "overloaded")
+    assert reply.error["message"] == "The server has too many requests; try again."
+    assert 'tritone:rejections_total{reason="engine_full"} 1.0' in served.get("/metrics").body.decode()
 
 
 def test_the_trace_context_and_a_unique_id_go_to_triton(monkeypatch: pytest.MonkeyPatch) -> None:

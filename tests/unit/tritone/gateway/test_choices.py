@@ -29,7 +29,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def choices(ensemble: FakeEnsemble, count: int, n: int = 1, of: RequestRecord | None = None) -> Choices:
     inputs = [{"text_input": str(index)} for index in range(count)]
-    return Choices(ensemble, GatewayMetrics(), of or record(), inputs, n)  # type: ignore[arg-type]
+    return Choices(ensemble, GatewayMetrics(), of or record(), "m", inputs, n)  # type: ignore[arg-type]
 
 
 async def all_of(found: Choices) -> list[Indexed]:

@@ -115,9 +115,8 @@ def test_choices_may_interleave_and_each_ends_once(make: Any) -> None:
 @pytest.mark.parametrize("reason", ["abort", "error"])
 def test_an_answer_broken_off_is_an_error_without_done(make: Any, reason: str) -> None:
     stream = make()
-    with pytest.raises(OpenAIError, match=r"^The answer was broken off by the server\.$") as caught:
+    with pytest.raises(OpenAIError, match=r"^The answer was broken off by the server\.$"):
         stream.events(0, [event("a", 1, reason, 3)])
-    assert json.loads(stream.error(caught.value)[6:]) == caught.value.body()
     with pytest.raises(OpenAIError, match=r"^The answer ended before it was complete\.$"):
         stream.finish()
 

@@ -255,19 +255,25 @@ def test_models_are_the_ensembles_that_are_ready() -> None:
     ready = [{"name": f"{name}{stage}", "state": "READY"} for name in "ba" for stage in ("", "_preprocess", "_engine")]
     index = [*ready, {"name": "c"}, {"name": "c_preprocess"}, {"name": "other", "state": "READY"}]
     config = {"parameters": {"max_model_len": {"string_value": "64"}}}
+    served = {"parameters": {"served_name": {"string_value": "org/модель"}}}
     session = FakeSession(
         {
             "../repository/index": FakeResponse(200, json.dumps(index).encode()),
+            "a/config": FakeResponse(200, b"{}"),
+            "b/config": FakeResponse(200, json.dumps(served).encode()),
             "a_preprocess/config": FakeResponse(200, json.dumps(config).encode()),
             "b_preprocess/config": FakeResponse(200, json.dumps(config).encode()),
         }
     )
-    assert run(client(session).models()) == [ModelInfo("a", 64), ModelInfo("b", 64)]
+    assert run(client(session).models()) == [ModelInfo("a", 64, "a"), ModelInfo("org/модель", 64, "b")]
 
 
 def test_models_of_a_triton_that_goes_away() -> None:
     index = [{"name": name, "state": "READY"} for name in ("a", "a_preprocess")]
-    replies = {"../repository/index": FakeResponse(200, json.dumps(index).encode())}
+    replies = {
+        "../repository/index": FakeResponse(200, json.dumps(index).encode()),
+        "a/config": FakeResponse(200, b"{}"),
+    }
     for gone, status in ((UNREACHABLE, 503), (FakeResponse(400, b'{"error": "unloaded"}'), 400)):
         with pytest.raises(EnsembleError) as caught:
             run(client(FakeSession({**replies, "a_preprocess/config": gone})).models())

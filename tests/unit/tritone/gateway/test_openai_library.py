@@ -38,7 +38,7 @@ def answer(path: str, body: bytes) -> bytes:
         return json.dumps(whole.body()).encode()
     stream = ChatStream(request, "i", 7) if isinstance(request, ChatRequest) else CompletionStream(request, "i", 7)
     chunks = [*stream.start(0), sse.KEEP_ALIVE, *stream.events(0, [FIRST])]
-    rest = [stream.error(BROKEN)] if request.user == "broken" else [*stream.events(0, [LAST]), *stream.finish()]
+    rest = [sse.event(BROKEN.body())] if request.user == "broken" else [*stream.events(0, [LAST]), *stream.finish()]
     return b"".join([*chunks, *rest])
 
 

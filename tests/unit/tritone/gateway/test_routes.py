@@ -20,7 +20,7 @@ PATHS: dict[Route, str] = {"chat": "/v1/chat/completions", "completions": "/v1/c
 
 @pytest.fixture
 def ensemble() -> FakeEnsemble:
-    return FakeEnsemble(*[HELLO] * 8, models=(ModelInfo("m", 64), ModelInfo("org/other", 128)))
+    return FakeEnsemble(*[HELLO] * 8, models=(ModelInfo("m", 64, "m"), ModelInfo("org/other", 128, "org-other-1f")))
 
 
 @pytest.fixture
@@ -36,6 +36,16 @@ def test_models(served: Served) -> None:
         ("org/other", "model", 128),
     ]
     assert [json.loads(served.get(f"/v1/models/{model['id']}").body) for model in listed["data"]] == listed["data"]
+
+
+@pytest.mark.parametrize("route", BOTH)
+def test_b64_clients_know_the_served_name_and_triton_its_own(
+    served: Served, ensemble: FakeEnsemble, route: Route
+) -> None:
+    reply = served.post(PATHS[route], body(route, model="org/other"))
+    assert json.loads(reply.body)["model"] == served.lines[-1]["model"] == "org/other"
+    assert ensemble.asked[0][0] == "org-other-1f"
+    assert 'model_name="org/other"' in served.get("/metrics").body.decode()
 
 
 @pytest.mark.parametrize("name", ["nope", "..", "a/../m", "x" * 300, "模型"])

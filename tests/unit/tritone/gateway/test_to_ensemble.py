@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_repo.contract import inputs_of
+from ensemble_repo.contract import TOO_MANY_REQUESTS, inputs_of
 from tritone.gateway.ensemble_client import EnsembleError
 from tritone.gateway.to_ensemble import ensemble_inputs, from_ensemble
 
@@ -105,12 +105,12 @@ def test_only_declared_inputs_are_sent() -> None:
     ],
 )
 def test_names_of_the_ensemble_become_those_of_the_request(message: str, param: str | None, text: str) -> None:
-    error = from_ensemble(completion(), EnsembleError(400, message), "r")
+    error = from_ensemble(completion(), EnsembleError(400, message), "r", 429)
     assert (error.status, error.param, error.message) == (400, param, text)
 
 
 def test_places_inside_a_field_stay() -> None:
-    error = from_ensemble(chat(), EnsembleError(400, "messages[1].content[0]: has type: odd"), "r")
+    error = from_ensemble(chat(), EnsembleError(400, "messages[1].content[0]: has type: odd"), "r", 429)
     assert (error.param, error.message) == ("messages[1].content[0]", "messages[1].content[0]: has type: odd")
 
 
@@ -124,23 +124,30 @@ def test_places_inside_a_field_stay() -> None:
 )
 def test_too_long_for_the_context(sent: dict[str, int], param: str) -> None:
     message = "got 500, allowed: 10 (context 64 minus 54 tokens of prompt)"
-    error = from_ensemble(chat(**sent), EnsembleError(400, f"max_tokens: {message}", "max_tokens"), "r")
+    error = from_ensemble(chat(**sent), EnsembleError(400, f"max_tokens: {message}", "max_tokens"), "r", 429)
     assert error.message == f"This model's maximum context length is 64 tokens. {param}: {message}"
     assert (error.param, error.code) == (param, "context_length_exceeded")
 
 
 def test_a_prompt_of_too_many_characters_is_too_long_as_well() -> None:
     message = "messages: the prompt has 900 characters, allowed: 800"
-    error = from_ensemble(chat(), EnsembleError(400, message), "r")
+    error = from_ensemble(chat(), EnsembleError(400, message), "r", 429)
     assert (error.message, error.param, error.code) == (message, "messages", "context_length_exceeded")
 
 
 def test_other_errors() -> None:
-    missing = from_ensemble(chat(), EnsembleError(404, "Request for unknown model: 'm' is not found"), "r")
+    missing = from_ensemble(chat(), EnsembleError(404, "Request for unknown model: 'm' is not found"), "r", 429)
     assert (missing.status, missing.code, missing.param) == (404, "model_not_found", "model")
     assert missing.message == "The model 'm' does not exist."
-    full = from_ensemble(chat(), EnsembleError(503, "the server is shutting down"), "r")
+    full = from_ensemble(chat(), EnsembleError(503, "the server is shutting down"), "r", 429)
     assert (full.status, full.code, full.message) == (503, "service_unavailable", "the server is shutting down")
-    broken = from_ensemble(chat(), EnsembleError(500, "secret inner detail"), "r-1")
+    assert not EnsembleError(500, f"{TOO_MANY_REQUESTS}: 8 streams").is_overload
+    broken = from_ensemble(chat(), EnsembleError(500, "secret inner detail"), "r-1", 429)
     assert (broken.status, broken.type) == (500, "server_error")
     assert broken.message == "The server had an error while processing your request. Request id: r-1"
+
+
+@pytest.mark.parametrize(("status", "code"), [(429, "rate_limit_exceeded"), (503, "service_unavailable")])
+def test_a_full_engine_is_the_status_for_overload(status: int, code: str) -> None:
+    error = from_ensemble(chat(), EnsembleError(503, f"{TOO_MANY_REQUESTS}: all 8 rows are in use"), "r", status)
+    assert (error.status, error.code, error.message) == (status, code, "The server has too many requests; try again.")

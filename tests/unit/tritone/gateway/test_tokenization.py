@@ -14,7 +14,7 @@ from tritone.gateway.tokenization import DetokenizeRequest, TokenizeRequest, det
 
 from .fake_ensemble import FakeEnsemble
 
-MODEL = ModelInfo("m", 64)
+MODEL = ModelInfo("m", 64, "m")
 MESSAGES = [{"role": "user", "content": "é"}]
 
 
