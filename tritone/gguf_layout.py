@@ -6,12 +6,12 @@ Only what OpenVINO GenAI's reader of GGUF files computes rightly passes; everyth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tritone.errors import ModelError
-from tritone.rope_scaling import SCALING_KEYS, Frequencies, base_frequencies, scaled_frequencies
+from tritone.rope_frequencies import SCALING_KEYS, Frequencies, base_frequencies, scaled_frequencies
 
 # transformers class: GGUF architecture. Mistral computes what Llama does, if its attention has no window.
 ARCHITECTURES = {
@@ -35,18 +35,18 @@ class GgufTensor:
 class GgufLayout:
     """The architecture, its keys (without the architecture before them), and its tensors by their Hugging Face name.
 
-    `scaled_frequencies` are those of rope scaling, if there is one: they have no place in the file.
+    `frequencies` are those of the rotation, scaled or not: they have no place in the file.
     """
 
     architecture: str
     values: dict[str, int | float]
     tensors: dict[str, GgufTensor]
-    scaled_frequencies: Frequencies | None
+    frequencies: Frequencies
 
     @property
-    def frequencies(self) -> Frequencies:
+    def base_frequencies(self) -> Frequencies:
         """What is read out of the file."""
-        return base_frequencies(self.values["rope.freq_base"], int(self.values["attention.key_length"]))
+        return _base_frequencies(self.values)
 
 
 def unsupported(folder: Path, reason: str) -> ModelError:
@@ -67,7 +67,7 @@ def gguf_layout(config: dict[str, Any], folder: Path) -> GgufLayout:
         raise unsupported(folder, reason)
     values = _values(config, folder)
     tensors = dict(_tensors(config, architecture, values))
-    return _scaled(GgufLayout(architecture, values, tensors, None), config, folder)
+    return GgufLayout(architecture, values, tensors, _frequencies(config, values, folder))
 
 
 def _obstacles(config: dict[str, Any], class_name: str) -> Iterator[str]:
@@ -97,11 +97,15 @@ def _rope_type(config: dict[str, Any]) -> str:
     return str(rope.get("rope_type", rope.get("type", "default")))
 
 
-def _scaled(layout: GgufLayout, config: dict[str, Any], folder: Path) -> GgufLayout:
+def _base_frequencies(values: dict[str, int | float]) -> Frequencies:
+    return base_frequencies(values["rope.freq_base"], int(values["attention.key_length"]))
+
+
+def _frequencies(config: dict[str, Any], values: dict[str, int | float], folder: Path) -> Frequencies:
     if (scaling := _rope_type(config)) == "default":
-        return layout
+        return _base_frequencies(values)
     given = {key: _positive(key, _rope(config).get(key), folder) for key in SCALING_KEYS[scaling]}
-    return replace(layout, scaled_frequencies=scaled_frequencies(layout.frequencies, scaling, given))
+    return scaled_frequencies(_base_frequencies(values), scaling, given)
 
 
 def _positive(key: str, value: Any, folder: Path) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tritone.cache import artifact, cache_dir, files_digest
 from tritone.errors import ProvisionError
 from tritone.progress import Progress
-from tritone.rope_scaling import set_frequencies
+from tritone.rope_frequencies import set_frequencies
 from tritone.safetensors_files import weight_files
 from tritone.safetensors_gguf import plan_gguf, write_gguf
 
@@ -70,5 +70,4 @@ def _convert(folder: Path, made: Path, progress: Progress) -> None:
     write_gguf(plan, gguf, lambda done: progress(f"Reading the weights of {folder.name}", done, plan.size))
     gguf_to_openvino(gguf, progress)
     gguf.unlink()
-    if plan.layout.scaled_frequencies is not None:
-        set_frequencies(made, plan.layout.frequencies, plan.layout.scaled_frequencies)
+    set_frequencies(made, plan.layout.base_frequencies, plan.layout.frequencies)

@@ -5,6 +5,7 @@ Matrices become F16, vectors F32. There is no tokenizer in the file: the folder'
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from tritone.model_limits import read_json
 from tritone.safetensors_files import StoredTensor, find_tensors, weight_files
 
 _BLOCK = 1 << 24  # numbers that are converted at once
+_LARGEST = 65504  # float16's; OpenVINO makes those of the F32 vectors, too
 _MOSTLY_F16 = 1  # general.file_type
 
 Array = npt.NDArray[Any]
@@ -56,6 +58,7 @@ def write_gguf(plan: GgufPlan, gguf: Path, progress: Callable[[int], None]) -> N
     """
     from gguf import GGUFWriter  # of the `openvino` extra
 
+    logging.getLogger("gguf").setLevel(logging.WARNING)  # it says what it is going to write
     architecture, tensors = plan.layout.architecture, plan.layout.tensors
     writer = GGUFWriter(gguf, architecture)
     writer.add_file_type(_MOSTLY_F16)
@@ -117,14 +120,14 @@ def _size(tensor: GgufTensor) -> int:
 
 
 def _converted(stored: StoredTensor, tensor: GgufTensor) -> Array:
-    """The numbers as GGUF has them. Raises ModelError for one that is not finite there."""
+    """The numbers as GGUF has them. Raises ModelError for one that does not fit."""
     source, result = stored.mapped(), np.empty(stored.shape, _dtype(tensor))
     rows = max(1, _BLOCK * len(source) // source.size)
     for start in range(0, len(source), rows):
         block = result[start : start + rows]
         with np.errstate(over="ignore"):
             block[...] = _widened(source[start : start + rows], stored.dtype)
-        if not np.isfinite(block).all():
+        if not -_LARGEST <= block.min() <= block.max() <= _LARGEST:  # nor is a NaN
             raise ModelError(
                 f"{stored.name} in {stored.file} has a number that is not finite, or too large for a float16 (65504)"
             )

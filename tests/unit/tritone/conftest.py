@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.tritone.toy_openvino import write_openvino_folder
+from tests.unit.tritone.toy_safetensors import CONFIG
+from tritone.rope_frequencies import base_frequencies
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -38,6 +42,22 @@ def fake_pip(script: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
     def install(body: str) -> None:
         path = script("python", f"for folder; do :; done\n{body}")
         monkeypatch.setattr(sys, "executable", str(path))
+
+    return install
+
+
+@pytest.fixture
+def fake_openvino(
+    tmp_path: Path, script: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], None]:
+    """Makes `python -c CODE GGUF FOLDER` run this shell text first, and then convert each GGUF file to a toy model."""
+
+    def install(body: str) -> None:
+        made = tmp_path / "made by openvino"
+        made.mkdir()
+        write_openvino_folder(made, ("f16", base_frequencies(CONFIG["rope_theta"], CONFIG["head_dim"])))
+        convert = f'test -s "$3" && cp "{made}"/openvino_model.* "$4" && echo >> "$0.runs"'
+        monkeypatch.setattr(sys, "executable", str(script("python", f"{body}\n{convert}")))
 
     return install
 

@@ -10,10 +10,11 @@ from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.unit.tritone.conftest import Steps
-from tests.unit.tritone.toy_safetensors import write_toy_folder
+from tests.unit.tritone.toy_safetensors import HEAD_SIZE, write_toy_folder
 from tritone.errors import ModelError, ProvisionError
 from tritone.openvino_folder import openvino_folder
 
@@ -30,16 +31,6 @@ openvino_folder(Path(sys.argv[1]), stop)
 """
 
 
-@pytest.fixture
-def fake_openvino(script: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes `python -c CODE GGUF FOLDER` run this shell text instead."""
-
-    def install(body: str = 'test -s "$3" && cp "$3" "$4/openvino_model.xml" && echo >> "$0.runs"') -> None:
-        monkeypatch.setattr(sys, "executable", str(script("python", body)))
-
-    return install
-
-
 def _entries(cache: Path) -> list[str]:
     return [entry.name for entry in cache.iterdir() if entry.name != "locks"]
 
@@ -47,12 +38,11 @@ def _entries(cache: Path) -> list[str]:
 def test_folder_is_converted_once(
     fake_openvino: Callable[[str], None], cache: Path, tmp_path: Path, steps: Steps
 ) -> None:
-    fake_openvino()
+    fake_openvino("")
     folder = write_toy_folder(tmp_path / "Toy")
     made = openvino_folder(folder, steps)
     assert made.parent == cache
-    assert [file.name for file in made.iterdir()] == ["openvino_model.xml"]
-    assert (made / "openvino_model.xml").read_bytes().startswith(b"GGUF")
+    assert sorted(file.name for file in made.iterdir()) == ["openvino_model.bin", "openvino_model.xml"]
     assert openvino_folder(folder, steps) == made
     assert (tmp_path / "bin/python.runs").read_text() == "\n"
     assert {what for what, _, _ in steps.seen} == {"Reading the weights of Toy", "Converting the model for OpenVINO"}
@@ -61,11 +51,21 @@ def test_folder_is_converted_once(
     assert all(done == total for done, total in last.values())
 
 
+def test_converted_model_has_the_frequencies_of_the_config(
+    fake_openvino: Callable[[str], None], tmp_path: Path, steps: Steps
+) -> None:
+    fake_openvino("")
+    folder = write_toy_folder(tmp_path / "Toy", rope_scaling={"type": "linear", "factor": 2.0})
+    weights = (openvino_folder(folder, steps) / "openvino_model.bin").read_bytes()
+    expected = 1000.0 ** (-np.arange(0, HEAD_SIZE, 2) / HEAD_SIZE) / 2
+    np.testing.assert_allclose(np.frombuffer(weights[-HEAD_SIZE * 2 :], "<f4"), expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_changed_folder_is_converted_again(
     name: str, fake_openvino: Callable[[str], None], cache: Path, tmp_path: Path, steps: Steps
 ) -> None:
-    fake_openvino()
+    fake_openvino("")
     folder = write_toy_folder(tmp_path / "Toy")
     first = openvino_folder(folder, steps)
     os.utime(folder / name, (1, 1))
@@ -76,7 +76,7 @@ def test_changed_folder_is_converted_again(
 def test_other_version_of_openvino_converts_again(
     fake_openvino: Callable[[str], None], tmp_path: Path, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_openvino()
+    fake_openvino("")
     folder = write_toy_folder(tmp_path / "Toy")
     first = openvino_folder(folder, steps)
     monkeypatch.setattr(metadata, "version", {"openvino-genai": "2099.1"}.__getitem__)
@@ -95,7 +95,7 @@ def test_failure_of_openvino_is_told_and_leaves_nothing(
 def test_conversion_that_writes_nothing_has_failed(
     fake_openvino: Callable[[str], None], tmp_path: Path, steps: Steps
 ) -> None:
-    fake_openvino("true")
+    fake_openvino("exit 0")
     with pytest.raises(ProvisionError, match=r"OpenVINO could not convert model\.gguf: no reason given"):
         openvino_folder(write_toy_folder(tmp_path / "Toy"), steps)
 
@@ -118,10 +118,10 @@ def test_killed_conversion_leaves_nothing_half(
         os.kill(converter.pid, signal.SIGKILL)
     (half,) = _entries(cache)
     assert half.startswith(".openvino-")
-    fake_openvino()
+    fake_openvino("")
     made = openvino_folder(folder, steps)
     assert _entries(cache) == [made.name]
-    assert [file.name for file in made.iterdir()] == ["openvino_model.xml"]
+    assert sorted(file.name for file in made.iterdir()) == ["openvino_model.bin", "openvino_model.xml"]
 
 
 def test_full_disk_is_found_before_anything_is_written(

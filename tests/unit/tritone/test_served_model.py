@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,9 +86,9 @@ def test_a_name_is_made_safe(folder: Path) -> None:
 
 
 def test_openvino_gets_a_converted_folder_and_the_tokenizer_of_the_first(
-    cache: Path, tmp_path: Path, script: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    cache: Path, tmp_path: Path, fake_openvino: Callable[[str], None]
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(script("python", 'touch "$4/openvino_model.xml"')))
+    fake_openvino("")
     folder = write_toy_folder(tmp_path / "Toy Model")
     model = find_model(Config(model=str(folder)), lambda what, done, total: None)
     assert (model.name, model.tokenizer_dir, model.settings["vocab_size"]) == ("toy-model", folder, 320)

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.tritone.toy_openvino import constant_layer, write_openvino_folder
 from tritone.errors import ProvisionError
-from tritone.rope_scaling import Frequencies, base_frequencies, scaled_frequencies, set_frequencies
+from tritone.rope_frequencies import base_frequencies, scaled_frequencies, set_frequencies
 
 LLAMA_3_1 = {
     "factor": 8.0,
@@ -43,32 +44,27 @@ def test_llama3_scaling_is_that_of_the_paper_for_each_frequency() -> None:
     assert list(dict.fromkeys(kinds)) == ["kept", "between", "slowed"]
 
 
-def _openvino_folder(folder: Path, *constants: Frequencies) -> Path:
-    """A model of these constants behind three bytes, as OpenVINO writes them, and of others that are none of them."""
-    layers = ['<data element_type="u8" shape="3" offset="0" size="3" />', '<data special_zero="true" />']
-    data = b"abc"
-    for constant in constants:
-        layers.append(f'<data element_type="f32" shape="1, {len(constant)}, 1" offset="{len(data)}" size="16" />')
-        data += constant.astype("<f4").tobytes()
-    body = "".join(f'<layer type="Const">{layer}</layer>' for layer in layers)
-    (folder / "openvino_model.xml").write_text(f"<net><layers>{body}</layers></net>")
-    (folder / "openvino_model.bin").write_bytes(data)
-    return folder
-
-
-def test_only_the_frequencies_are_written_over(tmp_path: Path) -> None:
-    old, new, other = base_frequencies(10000.0, 8), np.array([1.0, 0.5, 0.25, 0.125]), np.array([1.0, 2.0, 3.0, 4.0])
-    set_frequencies(_openvino_folder(tmp_path, other, old, other), old, new)
-    written = (tmp_path / "openvino_model.bin").read_bytes()
-    assert written[:3] == b"abc"
-    assert np.frombuffer(written[3:], "<f4").tolist() == [*other, *new, *other]
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_only_the_frequencies_are_replaced(dtype: str, tmp_path: Path) -> None:
+    old, new, other = base_frequencies(1e7, 8), np.array([1.0, 0.5, 0.25, 0.125]), np.array([1.0, 2.0, 3.0, 4.0])
+    folder = write_openvino_folder(tmp_path, ("f16", other), (dtype, old), ("f32", other))
+    before, text = (folder / "openvino_model.bin").read_bytes(), (folder / "openvino_model.xml").read_text()
+    set_frequencies(folder, old, new)
+    size = {"f16": 8, "f32": 16}[dtype]
+    replaced = constant_layer(dtype, "1, 4, 1", 11, size)
+    assert text.count(replaced) == 1
+    expected = text.replace(replaced, constant_layer("f32", "1, 4, 1", 64, 16).replace("F32", "FP32"))
+    assert (folder / "openvino_model.xml").read_text().split("?>\n")[1] == expected
+    weights = (folder / "openvino_model.bin").read_bytes()
+    assert weights[: len(before)] == before
+    assert np.frombuffer(weights[64:], "<f4").tolist() == new.tolist()
 
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_other_models_are_not_touched(count: int, tmp_path: Path) -> None:
     old = base_frequencies(10000.0, 8)
-    folder = _openvino_folder(tmp_path, *[old] * count, np.array([1.0, 2.0, 3.0, 4.0]))
-    before = (folder / "openvino_model.bin").read_bytes()
+    folder = write_openvino_folder(tmp_path, *[("f32", old)] * count, ("f32", np.array([1.0, 2.0, 3.0, 4.0])))
+    before = [(folder / name).read_bytes() for name in ("openvino_model.bin", "openvino_model.xml")]
     with pytest.raises(ProvisionError, match=f"has {count} constants with the rotary frequencies, not one"):
         set_frequencies(folder, old, old / 2)
-    assert (folder / "openvino_model.bin").read_bytes() == before
+    assert [(folder / name).read_bytes() for name in ("openvino_model.bin", "openvino_model.xml")] == before
