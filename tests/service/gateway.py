@@ -143,6 +143,12 @@ def chat(gateway: Gateway, *messages: Any, **fields: Any) -> Reply:
     return send(gateway, CHAT, {"model": "toy", "messages": sent, **fields})
 
 
+def prompt_of(gateway: Gateway, *messages: Any, **fields: Any) -> str:
+    """The prompt that messages become, read back from its ids."""
+    reply = send(gateway, "/tokenize", {"model": "toy", "messages": messages, **fields})
+    return str(send(gateway, "/detokenize", {"model": "toy", "tokens": reply.json["tokens"]}).json["prompt"])
+
+
 def text_of(reply: Reply, index: int = 0) -> str:
     """The text of one choice, whether it came whole or in chunks."""
     if not reply.headers["content-type"].startswith("text/event-stream"):
