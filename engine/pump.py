@@ -24,6 +24,7 @@ ACK_POLL_S = (0.0005, 0.01)  # least and most; in between a quarter of what ackn
 IDLE_POLL_S = 0.02
 CHECK_INTERVAL_S = 0.05
 WINDOW = 8  # chunks on their way to postprocess; more would only queue there, in front of first and last chunks
+ENDED = "the engine stage has ended"
 LATE_S = 0.1  # a chunk that is under way for longer is not in the queue but lost, and takes no place in the window
 CHUNK_CPU_S = 0.0006  # what a chunk costs in all processes, and what the first after a while costs more: measured with
 WARM_UP_CPU_S = 0.0007  # an engine that computes on the same cores and has the caches for itself in between
@@ -90,7 +91,7 @@ class Pump:
         Raises TableFullError, RefusedError or EngineDiedError; the stream is forgotten then.
         """
         if self.death:
-            raise EngineDiedError(self.death)
+            raise EngineDiedError(f"{ENDED}: {self.death}")
         key = self._table.open()
         stream = Stream(key, request_id, context, responder, sent_at_s=self._clock())
         self._streams[key.row] = stream
@@ -140,7 +141,7 @@ class Pump:
 
     def _die(self, reason: str) -> None:
         self.death = reason
-        self._fail_all(f"the engine stage has ended: {reason}")
+        self._fail_all(f"{ENDED}: {reason}")
         self._on_death(reason)
 
     def _poll_s(self) -> float:

@@ -205,5 +205,5 @@ class ScriptedAdapter:
         if fault == "exit":
             os._exit(9)
         if fault == "raise":
-            return TokenDelta(sequence.request.key, tuple(ids), "error", "the script told the engine to fail")
+            return TokenDelta(sequence.request.key, tuple(ids), "error", "the engine failed: the script told it to")
         return TokenDelta(sequence.request.key, tuple(ids))  # stall: nothing more, for ever

@@ -10,7 +10,11 @@ from typing import Literal, NamedTuple
 
 Party = Literal["client", "preprocess", "engine", "postprocess"]
 STAGES: tuple[Party, ...] = ("preprocess", "engine", "postprocess")
-TOO_MANY_REQUESTS = "too many requests"  # how the engine stage's message begins when it has no room for one more
+TOO_MANY_REQUESTS = "too many requests"
+UNAVAILABLE = (TOO_MANY_REQUESTS, "the server is shutting down", "the engine stage has ended", "Stub process")
+FAILURES = ("internal error", "the engine failed")
+"""How messages begin that are not about the request: Triton's `generate` answers all with the same status. The last of
+`UNAVAILABLE` is Triton's own word."""
 
 
 class Tensor(NamedTuple):

@@ -47,6 +47,20 @@ def text_and_usage(chunks: list[Any]) -> tuple[str, Any]:
     return "".join(chunk.choices[0].delta.content or "" for chunk in deltas), last.usage.to_dict()
 
 
+def test_a_seed_repeats_its_answer_and_n_answers_differ(base_url: str) -> None:
+    openai = pytest.importorskip("openai")
+
+    def texts(seed: int, n: int = 1) -> list[str]:
+        with openai.OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
+            sampled = {"temperature": 1.0, "max_tokens": 12, "n": n}
+            answer = client.chat.completions.create(model=MODEL, messages=QUESTION, seed=seed, **sampled)
+            return [choice.message.content for choice in answer.choices]
+
+    assert texts(7) == texts(7)
+    assert texts(7) != texts(1000)
+    assert len(set(texts(7, n=3))) == 3
+
+
 def test_openai(base_url: str) -> None:
     openai = pytest.importorskip("openai")
     with openai.OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:

@@ -121,7 +121,7 @@ def test_engine_error_of_one_request(engine: Any) -> None:
     request = prompt(2)
     engine.execute([request])
     wait_closed(request)
-    assert request.sender.responses[0].error().message() == "the script told the engine to fail"
+    assert request.sender.responses[0].error().message() == "the engine failed: the script told it to"
 
 
 def test_engine_refuses_what_it_cannot_run(engine: Any) -> None:

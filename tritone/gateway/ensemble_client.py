@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from ensemble_repo.contract import CONTRACT, TOO_MANY_REQUESTS
+from ensemble_repo.contract import CONTRACT, FAILURES, TOO_MANY_REQUESTS, UNAVAILABLE
 
 logger = logging.getLogger(__name__)
 
@@ -225,7 +225,16 @@ def _error(status: int, text: str) -> EnsembleError:
         message = "the model server gave no reason"
     message = REPLY_PREFIX.sub("", message)
     name, _, _ = message.partition(": ")
-    return EnsembleError(STATUSES.get(status, 500), message, name if name in FIELDS else None)
+    return EnsembleError(_status(status, message), message, name if name in FIELDS else None)
+
+
+def _status(status: int, message: str) -> int:
+    """Triton's `generate` says 400 whatever a stage said, so the message tells."""
+    if status == 400 and message.startswith(UNAVAILABLE):
+        return 503
+    if status == 400 and message.startswith(FAILURES):
+        return 500
+    return STATUSES.get(status, 500)
 
 
 def _tensor(name: str, value: Any) -> dict[str, Any]:

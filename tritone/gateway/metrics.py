@@ -58,7 +58,9 @@ class GatewayMetrics:
 
         self._requests = counter("requests", "Requests answered, by outcome.", ["route", "model_name", "outcome"])
         self._successes = counter("request_success", "Choices that came to their end.", [*by_model, "finished_reason"])
-        self._rejections = counter("rejections", "Requests refused because there was too much of them, or without a key.", ["reason"])
+        self._rejections = counter(
+            "rejections", "Requests refused because there was too much of them, or without a key.", ["reason"]
+        )
         self._disconnects = counter("disconnects", "Requests whose client left before the end.", by_model)
         self._prompt_tokens = counter("prompt_tokens", "Tokens of prompts.", by_model)
         self._generation_tokens = counter("generation_tokens", "Tokens made.", by_model)

@@ -90,4 +90,4 @@ def test_nothing_new_is_no_delta() -> None:
 
 def test_request_that_does_not_fit_is_an_error() -> None:
     delta = read_delta(1, Handle(status=openvino_genai.GenerationStatus.IGNORED))
-    assert delta == TokenDelta(1, (), "error", "the KV cache is too small for this prompt and its answer")
+    assert delta == TokenDelta(1, (), "error", "max_tokens: the KV cache is too small for this prompt and its answer")

@@ -13,6 +13,7 @@ from engine.adapter import EngineDiedError, EngineRequest, RefusedError, TokenDe
 from engine.pump import ACK_POLL_S, CHUNK_CPU_S, IDLE_POLL_S, LATE_S, WARM_UP_CPU_S, WINDOW, Pump
 from engine.stream import engine_key
 from engine.stream_table import EngineTable, PostprocessTable, TableFullError
+from ensemble_repo.contract import UNAVAILABLE
 
 from .fakes import Clock, FakeAdapter, FakeResponder
 
@@ -304,6 +305,7 @@ def test_dead_engine_fails_every_stream_says_why_and_takes_no_more(bench: Bench)
     bench.pump.start()
     bench.pump._thread.join(5)
     assert responder.error == "the engine stage has ended: CUDA error"
+    assert responder.error.startswith(UNAVAILABLE)
     assert bench.deaths == ["CUDA error"]
     assert bench.table.live == 0
     with pytest.raises(EngineDiedError, match="CUDA error"):

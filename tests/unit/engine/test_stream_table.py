@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.strategies import data
 
 from engine.stream_table import EngineTable, PostprocessTable, StreamKey, TableFullError, table_path
+from ensemble_repo.contract import TOO_MANY_REQUESTS
 
 ROWS = 3
 
@@ -83,7 +84,7 @@ def test_stop_is_seen_by_the_engine(tables) -> None:
 def test_full_table_refuses_and_loses_nothing(tables) -> None:
     engine, _ = tables
     keys = [engine.open() for _ in range(ROWS)]
-    with pytest.raises(TableFullError, match="all 3 rows"):
+    with pytest.raises(TableFullError, match=f"^{TOO_MANY_REQUESTS}: all 3 rows"):
         engine.open()
     assert engine.live == ROWS
     engine.free(keys[1])

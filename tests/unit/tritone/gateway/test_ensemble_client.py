@@ -251,6 +251,27 @@ def test_engine_that_does_not_hear_is_no_error() -> None:
     assert len(session.asked) == 4
 
 
+@pytest.mark.parametrize(
+    ("message", "status", "is_overload"),
+    [
+        ("too many requests: all 8 rows of the stream table are in use", 503, True),
+        ("the server is shutting down", 503, False),
+        ("the engine stage has ended: CUDA error", 503, False),
+        ("Stub process 'm_engine_0_0' is not healthy.", 503, False),
+        ("internal error in the postprocess stage", 500, False),
+        ("the engine failed: CUDA error", 500, False),
+        ("max_tokens: got -4, must be at least 1", 400, False),
+        ("the engine refused the request's parameters", 400, False),
+    ],
+)
+def test_triton_says_400_and_the_message_what_it_is(message: str, status: int, is_overload: bool) -> None:
+    reply = {"error": f"in ensemble 'toy', {message}"}
+    session = FakeSession({"toy/generate_stream": FakeResponse(400, f"data: {json.dumps(reply)}\n\n".encode())})
+    with pytest.raises(EnsembleError) as caught:
+        run(lists_of(session))
+    assert (caught.value.status, caught.value.message, caught.value.is_overload) == (status, message, is_overload)
+
+
 def test_models_are_the_ensembles_that_are_ready() -> None:
     ready = [{"name": f"{name}{stage}", "state": "READY"} for name in "ba" for stage in ("", "_preprocess", "_engine")]
     index = [*ready, {"name": "c"}, {"name": "c_preprocess"}, {"name": "other", "state": "READY"}]
