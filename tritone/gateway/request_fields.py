@@ -70,7 +70,12 @@ FIELDS: tuple[RequestField, ...] = (
     _honoured("repetition_penalty", BOTH, "repetition_penalty", "above 0; default: the model's own"),
     _honoured("presence_penalty", BOTH, "presence_penalty", "-2 to 2"),
     _honoured("frequency_penalty", BOTH, "frequency_penalty", "-2 to 2"),
-    _honoured("seed", BOTH, "seed", "answer i to a prompt gets seed + i, negative ones modulo 2^64; with OpenVINO it repeats only alone"),
+    _honoured(
+        "seed",
+        BOTH,
+        "seed",
+        "answer i to a prompt gets seed + i, negative ones modulo 2^64; with OpenVINO it repeats only alone",
+    ),
     _honoured("stop", BOTH, "stop_words", 'a string or up to 64 of up to 1,024 characters; "" is ignored'),
     _honoured("stop_token_ids", BOTH, "stop_token_ids", "more end tokens"),
     _honoured("bad_words", BOTH, "bad_words", "where the engine can"),
