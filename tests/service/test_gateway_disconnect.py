@@ -5,12 +5,14 @@ Slots are seen from outside, as rows of the stream table in the run folder of th
 
 from __future__ import annotations
 
+import json
 import socket
 import statistics
 import struct
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -153,3 +155,19 @@ def test_b66_slow_reader_holds_bounded_memory(server: Server, front: Gateway) ->
     for connection in slow:
         connection.close()
     wait_until(lambda: server.run.live_streams() == 0, 5)
+
+
+def test_b66_slow_reader_misses_nothing(server: Server, front: Gateway) -> None:
+    """One that reads only when all is made, and more than fits into the sockets on its way."""
+    always = {"include_usage": True, "continuous_usage_stats": True}
+    with closing(
+        begin(front, True, {"connection": "close"}, n=SLOTS, max_tokens=1500, stream_options=always)
+    ) as connection:
+        wait_for_streams(server, SLOTS)
+        wait_for_streams(server, 0)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    lines = [line.removeprefix(b"data: ") for line in received.splitlines() if line.startswith(b"data: ")]
+    choices = [choice for line in lines[:-1] for choice in json.loads(line)["choices"]]
+    assert (lines[-1], len(received) > 10**6) == (b"[DONE]", True)
+    for index in range(SLOTS):
+        assert "".join(choice["text"] for choice in choices if choice["index"] == index) == "ab" * 750

@@ -27,7 +27,7 @@ def names(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("max_files", "kept"), [(1, [1000]), (2, [1000, 1000]), (3, [1000, 1000, 1000])])
-def test_keeps_so_many_files_of_that_size(path: Path, max_files: int, kept: list[int]) -> None:
+def test_b63_keeps_so_many_files_of_that_size(path: Path, max_files: int, kept: list[int]) -> None:
     log = LogFile(str(path), limits(max_files=max_files))
     for _ in range(60):
         log.write(LINE)
@@ -42,7 +42,7 @@ def test_the_newest_is_number_one(path: Path) -> None:
     assert found == {path.name: b"line 4\n", f"{path.name}.1": b"line 3\n", f"{path.name}.2": b"line 2\n"}
 
 
-def test_goes_on_in_a_new_file_when_it_was_renamed(path: Path) -> None:
+def test_b63_goes_on_in_a_new_file_when_it_was_renamed(path: Path) -> None:
     log = LogFile(str(path), limits())
     log.write(b"one\n")
     path.rename(path.parent / "aside")
@@ -50,7 +50,7 @@ def test_goes_on_in_a_new_file_when_it_was_renamed(path: Path) -> None:
     assert (path.read_bytes(), (path.parent / "aside").read_bytes()) == (b"two\n", b"one\n")
 
 
-def test_leaves_no_gap_when_it_was_truncated(path: Path) -> None:
+def test_b63_leaves_no_gap_when_it_was_truncated(path: Path) -> None:
     log = LogFile(str(path), limits())
     log.write(LINE)
     os.truncate(path, 0)
@@ -87,6 +87,6 @@ def test_writers_do_not_mix_their_lines(path: Path) -> None:
     assert max(file.stat().st_size for file in files) <= 5000
 
 
-def test_a_folder_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
+def test_b63_a_folder_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
     with pytest.raises(LogFileError, match=r"log_file: .*/no/log cannot be written: No such file or directory"):
         LogFile(str(tmp_path / "no" / "log"), limits())
