@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import queue
+import tempfile
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -143,8 +144,11 @@ def load_pipeline(
     scheduler.max_num_batched_tokens = max_num_batched_tokens
     scheduler.dynamic_split_fuse = True
     scheduler.enable_prefix_caching = enable_prefix_caching
-    properties = {"KV_CACHE_PRECISION": kv_cache_dtype}
-    return openvino_genai.ContinuousBatchingPipeline(model_path, scheduler, device, properties)
+    with tempfile.TemporaryDirectory() as nothing:  # ids come and go; the library cannot read every GGUF's tokenizer
+        tokenizer = openvino_genai.Tokenizer(nothing)
+    return openvino_genai.ContinuousBatchingPipeline(
+        model_path, tokenizer, scheduler, device, KV_CACHE_PRECISION=kv_cache_dtype
+    )
 
 
 def without_gil(pipeline: Any) -> Callable[[], None]:
