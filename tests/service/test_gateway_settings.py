@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from .gateway import COMPLETIONS, Gateway, Reply, begin, complete, gateway, send
-from .serving import HOST, Server, serve, wait_until
+from .serving import HOST, Server, free_ports, serve, wait_until
 
 pytestmark = pytest.mark.service
 
@@ -65,6 +67,15 @@ def test_b63_request_log_is_lines_of_json_in_files_of_bounded_size(server: Serve
     assert secret not in text
     assert "\x1b" not in text
     assert secret not in front.log.read_text()
+
+
+def test_b63_a_log_that_cannot_be_written_is_told_at_start(tmp_path: Path) -> None:
+    log = tmp_path / "no" / "requests.log"
+    command = [sys.executable, "-m", "tritone", "gateway", "--triton", f"{HOST}:1", "--log-file", str(log)]
+    ended = subprocess.run([*command, "--port", str(free_ports(1)[0])], capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 1
+    assert f"log_file: {log} cannot be written: No such file or directory" in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_stream_with_nothing_to_say_gets_comments(server: Server, tmp_path: Path) -> None:
