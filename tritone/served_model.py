@@ -9,6 +9,8 @@ from typing import Any
 from ensemble_repo.settings import ADAPTERS
 from tritone.bundled_model import BUNDLED_NAME, bundled_model
 from tritone.config import Config, ConfigError
+from tritone.errors import ModelError
+from tritone.gguf_metadata import read_gguf
 from tritone.model_folder import describe_model
 from tritone.model_limits import read_limits
 from tritone.model_name import default_name, triton_name
@@ -95,9 +97,19 @@ def _model_len(config: Config, files: ModelFiles) -> int:
 
 def _loadable(path: Path, engine: str, progress: Progress) -> ModelFiles:
     model = describe_model(path)
+    if engine == "openvino" and model.kind == "gguf":
+        _check_rope(model.path)
     must_be_converted = engine == "openvino" and model.kind == "huggingface"
     weights = openvino_folder(model.path, progress) if must_be_converted else model.path
     return ModelFiles(model.tokenizer_dir, weights, model.vocab_size, model.max_position_embeddings)
+
+
+def _check_rope(gguf: Path) -> None:
+    if "rope_freqs.weight" in read_gguf(gguf).tensors:
+        raise ModelError(
+            f"{gguf} scales its rotary frequencies (rope_freqs.weight), which OpenVINO's GGUF reader leaves out: its "
+            "answers would be wrong; serve the model's Hugging Face folder instead"
+        )
 
 
 def _scripted(path: Path) -> ModelFiles:

@@ -8,6 +8,7 @@ import pytest
 
 from ensemble_repo.settings import SettingError
 from tests.toy_tokenizers import byte_level_tokenizer
+from tests.unit.tritone.toy_gguf import BYTE_LEVEL, write_toy_gguf
 from tests.unit.tritone.toy_safetensors import write_toy_folder
 from tritone.config import Config, ConfigError
 from tritone.errors import ModelError
@@ -101,3 +102,10 @@ def test_openvino_says_what_to_do_with_a_folder_that_it_cannot_read(tmp_path: Pa
     folder = write_toy_folder(tmp_path / "Toy Model", "GemmaForCausalLM")
     with pytest.raises(ModelError, match=r"is GemmaForCausalLM .*optimum-cli export openvino"):
         find_model(Config(model=str(folder)))
+
+
+def test_gguf_whose_rope_scaling_openvino_would_leave_out_is_refused(tmp_path: Path) -> None:
+    path = write_toy_gguf(tmp_path / "toy.gguf", BYTE_LEVEL, tensors=["rope_freqs.weight"])
+    with pytest.raises(ModelError, match=r"toy\.gguf scales its rotary frequencies .* Hugging Face folder instead"):
+        find_model(Config(model=str(path), max_model_len=16))
+    assert find_model(Config(model=str(path), max_model_len=16, engine="scripted")).name == "toy"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,10 @@ def write_toy_gguf(
     architecture: str = "llama",
     others: dict[str, Any] | None = None,
     without: str = "",
+    tensors: Sequence[str] = (),
 ) -> Path:
-    """A model of one small tensor. `others` are whole keys added at the end; the key `without` is left out."""
+    """A model of one small tensor, and of more by name. `others` are whole keys added at the end; the key `without` is
+    left out."""
     values = {f"{architecture}.{key}": value for key, value in SIZES.items()}
     values |= {f"tokenizer.ggml.{key}": value for key, value in tokenizer.items()}
     writer = gguf.GGUFWriter(path, architecture)
@@ -72,6 +75,8 @@ def write_toy_gguf(
         if key != without:
             _add(writer, key, value)
     writer.add_tensor("token_embd.weight", np.zeros((len(tokenizer["tokens"]), 16), np.float32))
+    for name in tensors:
+        writer.add_tensor(name, np.zeros(4, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
