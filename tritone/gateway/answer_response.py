@@ -64,6 +64,9 @@ class AnswerResponse(Response):
             await while_connected(work, receive, self._config.request_timeout_s)
         except ClientLeftError:
             self._record.is_disconnected = True
+        except asyncio.CancelledError:  # the server's time is up
+            await self._fail(send, OpenAIError(503, "The server is shutting down; try again."))
+            raise
         except Exception as error:
             await self._fail(send, self._public(error))
 

@@ -50,6 +50,8 @@ class DrainingServer(uvicorn.Server):
             logger.warning("%d open answers were cut off", self.num_cut_off)
             for task in self.server_state.tasks:
                 task.cancel()
-        left_s = 0 if self.num_cut_off else self._ends_s - time.monotonic()
+        left_s = 0 if self.num_cut_off or self.force_exit else self._ends_s - time.monotonic()
         self.config.timeout_graceful_shutdown = max(1, math.ceil(min(left_s, self._drain_timeout_s)))
         await super().shutdown(sockets)
+        if self.force_exit:  # uvicorn leaves this out then, but the engine is to hear what nobody wants any more
+            await self.lifespan.shutdown()

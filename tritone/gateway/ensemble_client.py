@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 30.0
+CLOSE_TIMEOUT_S = 1.0
 READ_BYTES = 2**18
 STOP_PAUSES_S = (0.0, 0.03, 0.25)  # a request that is still being tokenized does not hear the first stop
 NO_ROW = 2**32 - 1  # no row of any stream table: postprocess answers, and there is nobody to acknowledge to
@@ -77,8 +78,9 @@ class EnsembleClient:
         )
 
     async def close(self) -> None:
-        """End every connection, once the engine has heard of every answer that nobody wants."""
-        await asyncio.gather(*self._stops, return_exceptions=True)
+        """End every connection, once the engine has heard of every answer that nobody wants, or does not listen."""
+        if self._stops:
+            await asyncio.wait(self._stops, timeout=CLOSE_TIMEOUT_S)
         await self._session.close()
 
     async def generate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import resource
@@ -55,7 +56,12 @@ def _allow_many_connections() -> None:
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    """Keep the text of an error that uvicorn has caught out of the log: it may hold what a client has sent."""
+    """Keep the text of an error that uvicorn has caught out of the log: it may hold what a client has sent.
+
+    An answer that was cut off is no error: DrainingServer counts them.
+    """
+    if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+        return False
     if record.exc_info and record.exc_info[1]:
         record.msg, record.args = "%s: %s", (str(record.msg).strip(), failure(record.exc_info[1]))
         record.exc_info = None

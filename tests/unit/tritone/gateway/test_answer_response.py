@@ -194,12 +194,16 @@ def test_answer_that_takes_too_long_ends_with_a_504(script: list[Step], stream: 
 
 @pytest.mark.parametrize("stream", MODES)
 def test_answer_that_is_cut_off_frees_the_engine(stream: bool) -> None:
-    with pytest.raises(TimeoutError):
-        cut_off(FakeEnsemble([[A], ENDLESS]), stream)
+    sent = cut_off(FakeEnsemble([[A], ENDLESS]), stream)
+    error = json.loads(datas(sent)[-1] if stream else sent.body)["error"]
+    assert (sent.status, error["code"]) == (200 if stream else 503, "service_unavailable")
+    assert stream or sent.headers["retry-after"] == "1"
+    assert "[DONE]" not in sent.body.decode()
 
 
-def cut_off(ensemble: FakeEnsemble, stream: bool) -> None:
-    """As the server does with the tasks that are left when its time is up."""
+def cut_off(ensemble: FakeEnsemble, stream: bool) -> Answer:
+    """What is sent when the server cancels the tasks that are left at the end of its time."""
+    sent = Answer()
     choices = Choices(ensemble, GatewayMetrics(), record(), "m", [{}], 1)  # type: ignore[arg-type]
     response = AnswerResponse(parse("chat", stream=stream), choices, record(), GatewayConfig())
 
@@ -208,15 +212,12 @@ def cut_off(ensemble: FakeEnsemble, stream: bool) -> None:
         raise AssertionError
 
     async def send(message: Message) -> None:
-        pass
+        sent.messages.append(message)
 
     async def cut() -> None:
-        try:
+        with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(response(scope(), never, send), 0.05)
-        finally:
-            assert ensemble.cancelled == ["unique"]
+        assert ensemble.cancelled == ["unique"]
 
-    try:
-        asyncio.run(cut())
-    except asyncio.TimeoutError as error:
-        raise TimeoutError from error  # they are two classes before Python 3.11
+    asyncio.run(cut())
+    return sent
