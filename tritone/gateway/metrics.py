@@ -27,7 +27,7 @@ Rejection = Literal["unauthorized", "too_many_requests", "draining", "engine_ful
 _FIRST_TOKEN_S = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160)
 _TOKEN_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 10)
 _REQUEST_S = (0.05, 0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 3840)
-_QUEUE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_HANDOVER_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each, which no dashboard reads
 
@@ -67,7 +67,7 @@ class GatewayMetrics:
         self._first_token = histogram("time_to_first_token_seconds", "From arrival to first token.", _FIRST_TOKEN_S)
         self._token = histogram("inter_token_latency_seconds", "From one token of a choice to the next.", _TOKEN_S)
         self._e2e = histogram("e2e_request_latency_seconds", "From arrival to the last byte.", _REQUEST_S)
-        self._queue = histogram("request_queue_time_seconds", "From arrival to being handed to Triton.", _QUEUE_S)
+        self._handover = histogram("request_handover_time_seconds", "From arrival to Triton.", _HANDOVER_S)
         self._running = Gauge(
             "tritone:num_requests_running", "Requests being answered.", registry=registry, multiprocess_mode="livesum"
         )
@@ -87,12 +87,12 @@ class GatewayMetrics:
             self._e2e.labels(model).observe(time.monotonic() - record.started_s)
 
     def rejected(self, reason: Rejection) -> None:
-        """A request was refused before it was looked at."""
+        """A request was refused."""
         self._rejections.labels(reason).inc()
 
     def sent(self, record: RequestRecord) -> None:
         """A generation has been handed to Triton."""
-        self._queue.labels(self._label(record)).observe(time.monotonic() - record.started_s)
+        self._handover.labels(self._label(record)).observe(time.monotonic() - record.started_s)
 
     def prompt(self, record: RequestRecord, num_tokens: int) -> None:
         """A prompt of the request has so many tokens; to be told once for each."""

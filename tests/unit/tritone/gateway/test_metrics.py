@@ -96,7 +96,7 @@ def test_a_whole_request(
     assert value("requests_total", route="/v1/completions", model_name="toy", outcome="ok") == 1
     assert value("request_success_total", model_name="toy", finished_reason="length") == 1
     assert value("prompt_tokens_total", model_name="toy") == record.num_prompt_tokens == 7
-    assert value("request_queue_time_seconds_sum", model_name="toy") == 0.25
+    assert value("request_handover_time_seconds_sum", model_name="toy") == 0.25
     assert value("e2e_request_latency_seconds_sum", model_name="toy") == 2
 
 
