@@ -56,5 +56,10 @@ def test_health_version_and_metrics(front: Gateway) -> None:
 
 
 def test_other_paths_and_methods_are_errors_of_the_same_shape(front: Gateway) -> None:
-    assert send(front, "/v1/embeddings", {}).error["code"] == "not_found"
-    assert (send(front, CHAT).status, send(front, "/v1/models", {}).status) == (405, 405)
+    for path in ("/", "/does-not-exist", "/v1/chat"):
+        assert (send(front, path).status, send(front, path).error["code"]) == (404, "not_found")
+    for path in ("/v1/embeddings", "/v1/responses", "/v2/models/toy/generate"):
+        assert (send(front, path, {}).status, send(front, path, {}).error["code"]) == (404, "not_found")
+    for path in ("/v1/models", "/v1/models/toy", "/v1/models/toy/load", "/v1/models/toy/unload"):
+        assert (send(front, path, {}).status, send(front, path, {}).error["code"]) == (405, "method_not_allowed")
+    assert send(front, CHAT).status == 405

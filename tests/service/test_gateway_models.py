@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -40,6 +41,7 @@ def test_models(front: Gateway) -> None:
     assert [model["id"] for model in listed["data"]] == ["toy"]
     assert send(front, "/v1/models/toy").json == listed["data"][0]
     assert listed["data"][0]["max_model_len"] == CONTEXT
+    assert 0 < listed["data"][0]["created"] <= time.time()
 
 
 def test_b20_template_and_tokenizer_write_one_bos_between_them(tmp_path: Path) -> None:
