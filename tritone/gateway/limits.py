@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tritone.gateway.asgi_reply import send_error
 from tritone.gateway.health import GatewayState
 from tritone.gateway.metrics import GatewayMetrics
-from tritone.gateway.openai_error import OpenAIError, too_many_requests
+from tritone.gateway.openai_error import OpenAIError, bad_field, too_many_requests
 from tritone.gateway.request_record import record_of
 
 RETRY_AFTER = {"retry-after": "1"}
@@ -82,7 +82,7 @@ class BodyLimit:
         """The body; None when the client left. Raises OpenAIError."""
         length = headers.get("content-length", "0")
         if not length.isdecimal():
-            raise OpenAIError(400, "content-length: must be a number of bytes")
+            raise bad_field("content-length", "must be a number of bytes")
         if int(length) > self._most_bytes:
             raise self._too_large()
         parts: list[bytes] = []

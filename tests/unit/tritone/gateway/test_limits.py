@@ -39,8 +39,10 @@ def test_a_longer_body_is_413_with_and_without_its_length(limited: BodyLimit, pa
     assert answers[0].error == answers[1].error
 
 
-def test_a_length_that_is_no_number_is_400(limited: BodyLimit) -> None:
-    assert call(limited, scope(headers={"content-length": "1e3"})).status == 400
+@pytest.mark.parametrize("length", ["1e3", "-1", "", "ten"])
+def test_a_length_that_is_no_number_is_400(limited: BodyLimit, length: str) -> None:
+    answer = call(limited, scope(headers={"content-length": length}), [NEVER])
+    assert (answer.status, answer.error["param"], answer.error["code"]) == (400, "content-length", "invalid_value")
 
 
 def test_a_body_that_stops_coming_is_408(limited: BodyLimit, metrics: GatewayMetrics) -> None:
