@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,10 +18,12 @@ from tritone.gateway.ensemble_client import EnsembleClient, EnsembleError
 from tritone.gateway.health import GatewayState, health_router
 from tritone.gateway.metrics import GatewayMetrics, metrics_router
 from tritone.gateway.middleware import guarded
-from tritone.gateway.openai_error import OpenAIError, internal_error
+from tritone.gateway.openai_error import OpenAIError, internal_error, unavailable
 from tritone.gateway.request_record import record_of
 from tritone.gateway.routes import Routes
 from tritone.gateway.settings import GatewayConfig
+
+logger = logging.getLogger(__name__)
 
 MESSAGES = {404: "There is nothing at this path.", 405: "This path does not take this method."}
 
@@ -63,6 +66,8 @@ def _public(error: Exception, request_id: str) -> OpenAIError:
         return error
     if isinstance(error, HTTPException):
         return OpenAIError(error.status_code, MESSAGES.get(error.status_code, "The request was refused."))
-    if isinstance(error, EnsembleError) and error.status == 503:
-        return OpenAIError(503, error.message)
+    if isinstance(error, EnsembleError):
+        logger.warning("request %s: %s", request_id, error.message)
+        if error.status == 503:
+            return unavailable()
     return internal_error(request_id)

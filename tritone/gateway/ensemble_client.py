@@ -29,17 +29,22 @@ STOP_PAUSES_S = (0.0, 0.03, 0.25)  # a request that is still being tokenized doe
 NO_ROW = 2**32 - 1  # no row of any stream table: postprocess answers, and there is nobody to acknowledge to
 FIELDS = {tensor.name for tensor in CONTRACT if tensor.source == "client"}
 STATUSES = {400: 400, 404: 404, 429: 429, 503: 503, 504: 504}
+FIELD_IN_MESSAGE = re.compile(r"([a-z_]+)([^\s:]*): (.*)", re.DOTALL)
 REPLY_PREFIX = re.compile(r"^(?:\[request id: [^\]]*\] |in ensemble '[^']*', )+")
 
 
 class EnsembleError(Exception):
-    """The ensemble refused a request or broke an answer off. `field` is the contract's name of what is wrong."""
+    """The ensemble refused a request or broke an answer off.
 
-    def __init__(self, status: int, message: str, field: str | None = None) -> None:
+    `field` is the contract's name of what is wrong, None if it is no field; `place` is where in it ("[1].role"), and
+    `reason` what the message says of it.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
-        self.field = field
+        self.field, self.place, self.reason = _parts(message)
         self.is_overload = status == 503 and message.startswith(TOO_MANY_REQUESTS)
 
 
@@ -226,17 +231,23 @@ def _error(status: int, text: str) -> EnsembleError:
     except (ValueError, KeyError, TypeError):
         message = "the model server gave no reason"
     message = REPLY_PREFIX.sub("", message)
-    name, _, _ = message.partition(": ")
-    return EnsembleError(_status(status, message), message, name if name in FIELDS else None)
+    return EnsembleError(_status(status, message), message)
 
 
 def _status(status: int, message: str) -> int:
-    """Triton's `generate` says 400 whatever a stage said, so the message tells."""
-    if status == 400 and message.startswith(UNAVAILABLE):
+    """Triton's `generate` says 400 whatever a stage said, and nothing within a stream, so the message tells."""
+    if message.startswith(UNAVAILABLE):
         return 503
-    if status == 400 and message.startswith(FAILURES):
+    if message.startswith(FAILURES):
         return 500
-    return STATUSES.get(status, 500)
+    field, _, _ = _parts(message)
+    return 400 if field else STATUSES.get(status, 500)
+
+
+def _parts(message: str) -> tuple[str | None, str, str]:
+    """The contract's field that a message begins with, the place within it, and the rest."""
+    match = FIELD_IN_MESSAGE.fullmatch(message)
+    return (match[1], match[2], match[3]) if match and match[1] in FIELDS else (None, "", message)
 
 
 def _tensor(name: str, value: Any) -> dict[str, Any]:

@@ -66,6 +66,11 @@ def too_many_requests(status: int) -> OpenAIError:
     return OpenAIError(status, "The server has too many requests; try again.")
 
 
+def unavailable() -> OpenAIError:
+    """503 for a model server that is away, starting, ending or broken: a fixed text, the log has the rest."""
+    return OpenAIError(503, "The model server is not available; try again.")
+
+
 def internal_error(request_id: str) -> OpenAIError:
     """500 for everything unexpected: a fixed text, and the id under which the log has the rest."""
     return OpenAIError(500, f"The server had an error while processing your request. Request id: {request_id}")

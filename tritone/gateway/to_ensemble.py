@@ -9,7 +9,7 @@ from typing import Any
 from .chat_request import ChatRequest
 from .completion_request import CompletionRequest
 from .ensemble_client import EnsembleError
-from .openai_error import OpenAIError, bad_field, internal_error, model_not_found, too_many_requests
+from .openai_error import OpenAIError, bad_field, internal_error, model_not_found, too_many_requests, unavailable
 from .request_fields import fields_of
 
 Inputs = dict[str, Any]
@@ -17,8 +17,7 @@ Request = ChatRequest | CompletionRequest
 
 _AS_JSON = ("messages", "tools", "chat_template_kwargs")
 _NOT_COPIED = ("prompt", "seed", "reasoning_effort")
-_PUBLIC_STATUSES = (408, 429, 503, 504)
-_FIELD_IN_MESSAGE = re.compile(r"([a-z_]+)([^\s:]*): (.*)", re.DOTALL)
+_PUBLIC_STATUSES = (429, 504)
 _TOO_LONG = re.compile(r"\(context (\d+)|the prompt has \d+ characters")
 
 
@@ -36,15 +35,14 @@ def from_ensemble(request: Request, error: EnsembleError, request_id: str, overl
         return too_many_requests(overload_status)
     if error.status == 404:
         return model_not_found(request.model)
+    if error.status == 503:
+        return unavailable()
     if error.status in _PUBLIC_STATUSES:
         return OpenAIError(error.status, error.message)
     if error.status != 400:
         return internal_error(request_id)
-    match = _FIELD_IN_MESSAGE.fullmatch(error.message)
-    param = match and _param(request, match[1])
-    if not match or not param:
-        return OpenAIError(400, error.message)
-    return _bad_value(param + match[2], match[3])
+    param = error.field and _param(request, error.field)
+    return _bad_value(param + error.place, error.reason) if param else OpenAIError(400, error.message)
 
 
 def _common(request: Request) -> Inputs:

@@ -50,7 +50,7 @@ class DetokenizeRequest(StrictModel):
 
 
 async def tokenize(client: EnsembleClient, model: ModelInfo, request: TokenizeRequest) -> dict[str, Any]:
-    """The reply to `/tokenize`. Raises OpenAIError (400)."""
+    """The reply to `/tokenize`. Raises OpenAIError (400), or EnsembleError for what is not the request's fault."""
     given = request.model_dump(exclude={"model"}, exclude_none=True)
     as_json = ("messages", "tools", "chat_template_kwargs")
     inputs = {name: json.dumps(value) if name in as_json else value for name, value in given.items()}
@@ -59,16 +59,16 @@ async def tokenize(client: EnsembleClient, model: ModelInfo, request: TokenizeRe
     try:
         ids = await client.tokenize(model.triton_name, inputs)
     except EnsembleError as error:
-        raise _public(error) from error
+        raise _public(error) from None
     return {"count": len(ids), "max_model_len": model.max_model_len, "tokens": ids, "token_strs": None}
 
 
 async def detokenize(client: EnsembleClient, model: ModelInfo, request: DetokenizeRequest) -> dict[str, str]:
-    """The reply to `/detokenize`. Raises OpenAIError (400)."""
+    """The reply to `/detokenize`. Raises OpenAIError (400), or EnsembleError for what is not the request's fault."""
     try:
         return {"prompt": await client.detokenize(model.triton_name, request.tokens)}
     except EnsembleError as error:
-        raise _public(error) from error
+        raise _public(error) from None
 
 
 def _parse(model: type[Model], body: bytes) -> Model:
@@ -78,8 +78,9 @@ def _parse(model: type[Model], body: bytes) -> Model:
         raise invalid(error) from None
 
 
-def _public(error: EnsembleError) -> OpenAIError:
-    if error.status != 400 or error.field is None:
-        return OpenAIError(error.status, error.message if error.status in (400, 503) else "The model server failed.")
-    name = NAMES.get(error.field, error.field)
-    return bad_field(name, error.message.removeprefix(f"{error.field}: "))
+def _public(error: EnsembleError) -> OpenAIError | EnsembleError:
+    if error.status != 400:
+        return error
+    if error.field is None:
+        return OpenAIError(400, error.message)
+    return bad_field(NAMES.get(error.field, error.field) + error.place, error.reason)

@@ -59,12 +59,12 @@ class FakeEnsemble:
     async def tokenize(self, model: str, inputs: Mapping[str, Any]) -> list[int]:
         self.asked.append((model, inputs, "", None))
         if inputs.get("text_input") == "bad":
-            raise EnsembleError(400, "text_input: the prompt has no tokens", "text_input")
+            raise EnsembleError(400, "text_input: the prompt has no tokens")
         return [1, 2]
 
     async def detokenize(self, model: str, ids: list[int]) -> str:
         if ids == [999]:
-            raise EnsembleError(400, "input_ids: has token id 999, allowed: 0 to 319", "input_ids")
+            raise EnsembleError(400, "input_ids: has token id 999, allowed: 0 to 319")
         if ids == [500]:
             raise EnsembleError(500, "secret of the engine")
         return "text"

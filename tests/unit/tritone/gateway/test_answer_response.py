@@ -91,7 +91,7 @@ def test_events_that_arrive_together_are_sent_together() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "headers"),
     [
-        (EnsembleError(400, "text_input: the prompt has no tokens", "text_input"), 400, {}),
+        (EnsembleError(400, "text_input: the prompt has no tokens"), 400, {}),
         (EnsembleError(404, "no such model"), 404, {}),
         (EnsembleError(429, "the queue is full"), 429, {"retry-after": "1"}),
         (EnsembleError(503, "the model server cannot be reached"), 503, {"retry-after": "1"}),

@@ -136,13 +136,14 @@ def test_paths_and_methods_that_are_not_there(
     assert (reply.status, reply.error["code"], reply.error["type"]) == (status, code, "invalid_request_error")
 
 
-def test_triton_that_is_away_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_triton_that_is_away_is_a_503(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     ensemble = FakeEnsemble()
     ensemble.is_up = False
     served = Served(monkeypatch, ensemble)
     for reply in (served.get("/v1/models"), served.post("/v1/chat/completions", request_body("chat"))):
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
-        assert reply.error["message"] == "the model server cannot be reached"
+        assert reply.error["message"] == "The model server is not available; try again."
+        assert f"request {reply.headers['x-request-id']}: the model server cannot be reached" in caplog.text
     assert served.get("/health/ready").status == 503
     assert served.get("/health/live").status == 200
 

@@ -20,7 +20,7 @@ from .sample_requests import event
 T = TypeVar("T")
 
 A, B = event("a", 1, sent=3), event("b", 2, "length", 3)
-REFUSED = EnsembleError(400, "text_input: too long", "text_input")
+REFUSED = EnsembleError(400, "text_input: too long")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -154,6 +154,7 @@ def test_events_cut_anywhere_are_whole_again(size: int) -> None:
     [
         (400, "in ensemble 'toy', max_tokens: got 0", "max_tokens: got 0", "max_tokens"),
         (400, "[request id: r] in ensemble 'toy', stop_words: got 1", "stop_words: got 1", "stop_words"),
+        (400, "messages[1].content[0]: is odd", "messages[1].content[0]: is odd", "messages"),
         (400, "[request id: ] unexpected: thing", "unexpected: thing", None),
         (404, "Request for unknown model", "Request for unknown model", None),
         (429, "the queue is full", "the queue is full", None),
@@ -265,11 +266,13 @@ def test_engine_that_does_not_hear_is_no_error() -> None:
     ],
 )
 def test_triton_says_400_and_the_message_what_it_is(message: str, status: int, is_overload: bool) -> None:
-    reply = {"error": f"in ensemble 'toy', {message}"}
-    session = FakeSession({"toy/generate_stream": FakeResponse(400, f"data: {json.dumps(reply)}\n\n".encode())})
+    reply = f"""data: {json.dumps({"error": f"in ensemble 'toy', {message}"})}\n\n""".encode()
     with pytest.raises(EnsembleError) as caught:
-        run(lists_of(session))
+        run(lists_of(answer(reply, status=400)))
     assert (caught.value.status, caught.value.message, caught.value.is_overload) == (status, message, is_overload)
+    with pytest.raises(EnsembleError) as caught:
+        run(lists_of(answer(FIRST + reply)))
+    assert caught.value.status == (status if status != 400 or caught.value.field else 500)
 
 
 def test_models_are_the_ensembles_that_are_ready() -> None:

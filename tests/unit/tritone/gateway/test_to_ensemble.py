@@ -124,7 +124,7 @@ def test_places_inside_a_field_stay() -> None:
 )
 def test_too_long_for_the_context(sent: dict[str, int], param: str) -> None:
     message = "got 500, allowed: 10 (context 64 minus 54 tokens of prompt)"
-    error = from_ensemble(chat(**sent), EnsembleError(400, f"max_tokens: {message}", "max_tokens"), "r", 429)
+    error = from_ensemble(chat(**sent), EnsembleError(400, f"max_tokens: {message}"), "r", 429)
     assert error.message == f"This model's maximum context length is 64 tokens. {param}: {message}"
     assert (error.param, error.code) == (param, "context_length_exceeded")
 
@@ -139,8 +139,9 @@ def test_other_errors() -> None:
     missing = from_ensemble(chat(), EnsembleError(404, "Request for unknown model: 'm' is not found"), "r", 429)
     assert (missing.status, missing.code, missing.param) == (404, "model_not_found", "model")
     assert missing.message == "The model 'm' does not exist."
-    full = from_ensemble(chat(), EnsembleError(503, "the server is shutting down"), "r", 429)
-    assert (full.status, full.code, full.message) == (503, "service_unavailable", "the server is shutting down")
+    away = from_ensemble(chat(), EnsembleError(503, "the engine stage has ended: secret inner detail"), "r", 429)
+    assert (away.status, away.code) == (503, "service_unavailable")
+    assert away.message == "The model server is not available; try again."
     assert not EnsembleError(500, f"{TOO_MANY_REQUESTS}: 8 streams").is_overload
     broken = from_ensemble(chat(), EnsembleError(500, "secret inner detail"), "r-1", 429)
     assert (broken.status, broken.type) == (500, "server_error")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tritone.gateway.ensemble_client import ModelInfo
+from tritone.gateway.ensemble_client import EnsembleError, ModelInfo
 from tritone.gateway.openai_error import OpenAIError
 from tritone.gateway.tokenization import DetokenizeRequest, TokenizeRequest, detokenize, tokenize
 
@@ -72,10 +72,19 @@ def test_errors_of_the_ensemble_have_the_clients_names() -> None:
     assert (caught.value.param, caught.value.message) == ("tokens", "tokens: has token id 999, allowed: 0 to 319")
 
 
-def test_errors_within_the_server_say_nothing() -> None:
+def test_places_inside_a_field_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(self: FakeEnsemble, model: str, inputs: Any) -> list[int]:
+        raise EnsembleError(400, "messages[0].content[1]: is odd")
+
+    monkeypatch.setattr(FakeEnsemble, "tokenize", refuse)
     with pytest.raises(OpenAIError) as caught:
+        sent_inputs(messages=MESSAGES)
+    assert (caught.value.param, caught.value.message) == ("messages[0].content[1]", "messages[0].content[1]: is odd")
+
+
+def test_errors_within_the_server_are_not_the_requests() -> None:
+    with pytest.raises(EnsembleError, match="secret of the engine"):
         detokenized(500)
-    assert (caught.value.status, caught.value.message) == (500, "The model server failed.")
 
 
 def detokenized(*ids: int) -> dict[str, str]:
