@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from tritone.model_client import ChatError, ModelClient
+from tritone.model_name import triton_name
 
 INTERRUPTED = 130
 
@@ -71,10 +72,11 @@ def chat_until_done(**options: Any) -> None:
 def conversation(
     url: str, model: str | None, system: str | None, max_tokens: int | None, temperature: float | None
 ) -> Iterator[Conversation]:
-    """A new conversation. Raises ChatError if the server does not answer."""
+    """A new conversation. Raises ChatError if the server does not answer, ModelError for a name no model can have."""
     with closing(ModelClient(url)) as client:
         parameters = {"max_tokens": max_tokens, "temperature": temperature}
-        talk = Conversation(client, model or client.only_model(), system, parameters)
+        name = client.only_model() if model is None else triton_name(model)
+        talk = Conversation(client, name, system, parameters)
         talk.clear()
         yield talk
 

@@ -60,9 +60,11 @@ def find_model(config: Config, progress: Progress = show_progress) -> ServedMode
 
 
 def check_settings(config: Config) -> None:
-    """Raise SettingError or ConfigError for settings that no model could be served with, before one is fetched."""
+    """Raise SettingError, ConfigError or ModelError for what no model could be served with, before one is fetched."""
     from ensemble_repo.assemble import stage_parameters
 
+    if config.name is not None:
+        triton_name(config.name)
     stand_in = ModelFiles(Path(), Path(), vocab_size=1, context=config.max_model_len or SCRIPTED_MODEL_LEN)
     stage_parameters(repository_settings(config, stand_in))
 

@@ -141,6 +141,7 @@ def _line(record: RequestRecord) -> dict[str, Any]:
     }
     if record.error:
         fields["error"] = record.error
-    if record.content is not None:
-        fields["content"] = record.content
+    if record.prompt is not None:
+        answers = ["".join(parts) for parts in record.answers]
+        fields["content"] = {"prompt": record.prompt, "answers": answers}
     return fields

@@ -23,7 +23,7 @@ class RequestRecord:
     """Times are of time.monotonic(), in seconds.
 
     `id` is told to the client; `internal_id`, which no other request has, to Triton. `error` says what broke an answer
-    off after its first byte. `content` is what is logged of prompts and answers, nothing unless that is switched on.
+    off after its first byte. `prompt` and `answers` (each in parts) are kept to be logged only if that is switched on.
     """
 
     id: str
@@ -41,18 +41,19 @@ class RequestRecord:
     finish_reasons: list[str] = field(default_factory=list)
     error: str = ""
     is_disconnected: bool = False
-    content: dict[str, Any] | None = None  # see log_prompt
+    prompt: list[Any] | None = None  # see log_prompt
+    answers: list[list[str]] = field(default_factory=list)
     trace_headers: dict[str, str] = field(default_factory=dict)
     last_tokens: dict[int, tuple[float, int]] = field(default_factory=dict)  # choice: when, and how many by then
 
     def log_prompt(self, prompt: list[Any], num_answers: int) -> None:
         """Have the prompt (messages, or prompts) logged, and what is given to `log_text` later."""
-        self.content = {"prompt": prompt, "answers": [""] * num_answers}
+        self.prompt, self.answers = prompt, [[] for _ in range(num_answers)]
 
     def log_text(self, index: int, text: str) -> None:
         """More text of an answer, which is logged if its prompt is."""
-        if self.content is not None:
-            self.content["answers"][index] += text
+        if self.answers:
+            self.answers[index].append(text)
 
     @property
     def outcome(self) -> Outcome:

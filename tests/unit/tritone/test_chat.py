@@ -8,17 +8,27 @@ from typing import Any, cast
 
 import pytest
 
-from tritone.chat import Conversation, printable, typed_lines
+from tritone import chat
+from tritone.chat import Conversation, conversation, printable, typed_lines
 from tritone.model_client import ChatError, Message, ModelClient
 
 
 class RepeatingClient:
-    """A ModelClient that answers with the last message, a character at a time; "^" is Ctrl-C, "!" an error."""
+    """A ModelClient that answers with the last message, a character at a time; "^" is Ctrl-C, "!" an error.
+
+    It has the one model "m".
+    """
 
     def __init__(self) -> None:
         self.asked: list[list[Message]] = []
         self.parameters: dict[str, Any] = {}
         self.is_cancelled = False
+
+    def close(self) -> None:
+        pass
+
+    def only_model(self) -> str:
+        return "m"
 
     def answer(self, model: str, messages: Sequence[Message], **parameters: Any) -> Generator[str, None, None]:
         self.asked.append(list(messages))
@@ -42,9 +52,20 @@ def client() -> RepeatingClient:
 
 @pytest.fixture
 def talk(client: RepeatingClient) -> Conversation:
-    conversation = Conversation(cast(ModelClient, client), "m", "be brief", {"max_tokens": 3, "temperature": None})
-    conversation.clear()
-    return conversation
+    talk = Conversation(cast(ModelClient, client), "m", "be brief", {"max_tokens": 3, "temperature": None})
+    talk.clear()
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"), [(None, "m"), ("Toy-1", "Toy-1"), ("org/模型-7b v1", "org-7b-v1-e8f3448a")]
+)
+def test_b64_a_served_name_leads_to_the_one_in_triton(
+    client: RepeatingClient, monkeypatch: pytest.MonkeyPatch, given: str | None, asked: str
+) -> None:
+    monkeypatch.setattr(chat, "ModelClient", lambda url: client)
+    with conversation("host:1", given, None, None, None) as talk:
+        assert talk.model == asked
 
 
 SYSTEM = {"role": "system", "content": "be brief"}

@@ -79,6 +79,12 @@ def test_the_scripted_engine_reads_a_config_that_is_there(folder: Path) -> None:
     assert settings == {"engine": "scripted", "vocab_size": 320, "max_model_len": 100}
 
 
+@pytest.mark.parametrize("name", ["..", "a/../b", "/etc", "\x1b[31m"])
+def test_b64_a_name_that_leaves_its_folder_is_refused_before_anything_is_fetched(name: str) -> None:
+    with pytest.raises(ModelError, match="is not allowed"):
+        check_settings(Config(name=name))
+
+
 def test_a_name_is_made_safe(folder: Path) -> None:
     config = Config(engine="scripted", model=str(folder), name="org/模型-7b v1")
     assert find_model(config).name.startswith("org-7b-v1-")
