@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .gateway import Gateway, begin, beside, complete, send
+from .gateway import CHAT, Gateway, begin, beside, complete, send
 from .serving import Server, serve, wait_until
 
 pytestmark = pytest.mark.service
@@ -55,16 +55,25 @@ def test_a_full_engine_refuses_and_harms_nobody(front: Gateway, server: Server, 
     wait_until(lambda: complete(front, model=NAME, max_tokens=1).status == 200, 5)
 
 
-def test_b56_an_engine_that_is_killed_breaks_its_streams_off_and_comes_back(front: Gateway, server: Server) -> None:
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(complete, front, "ab", model=NAME, ignore_eos=True, stream=True)
+@pytest.mark.parametrize("stage", ["preprocess", "engine", "postprocess"])
+def test_b56_a_stage_that_is_killed_breaks_its_streams_off_and_comes_back(
+    front: Gateway, server: Server, stage: str
+) -> None:
+    chatting = {"model": NAME, "messages": [{"role": "user", "content": "ab"}], "ignore_eos": True, "stream": True}
+    wait_until(lambda: not server.run.live_streams(), 5)
+    with ThreadPoolExecutor(2) as threads:
+        stream = threads.submit(send, front, CHAT, chatting)
+        whole = threads.submit(complete, front, "ab", model=NAME, ignore_eos=True)
+        wait_until(lambda: server.run.live_streams() == 2, 5)
         time.sleep(0.3)
-        os.kill(server.stage_pid("engine"), signal.SIGKILL)
-        *events, last = running.result(10).events
-    assert events[0]["choices"][0]["text"]
+        os.kill(server.stage_pid(stage), signal.SIGKILL)
+        *events, last = stream.result(10).events
+        unsent = whole.result(10)
+    assert any(choice["delta"].get("content") for event in events for choice in event["choices"])
     assert (last["error"]["type"], "[DONE]" in events) == ("server_error", False)
+    assert (unsent.status, unsent.error["type"]) in [(500, "server_error"), (503, "server_error")]
     assert complete(front, model=NAME).status == 503
-    assert not front.is_ready()
+    wait_until(lambda: not front.is_ready(), 2)  # Triton itself would stay ready: the launcher sees what has died
     wait_until(front.is_ready, 30)
     assert beside(server).pid == front.pid
     assert complete(front, model=NAME, max_tokens=3).json["usage"]["completion_tokens"] == 3
@@ -75,6 +84,6 @@ def test_max_completion_tokens_goes_before_max_tokens(front: Gateway, stream: bo
     body = {"model": NAME, "messages": [{"role": "user", "content": "Hi"}], "ignore_eos": True, "stream": stream}
     with_usage = {"stream_options": {"include_usage": True}} if stream else {}
     limits = {"max_tokens": 9, "max_completion_tokens": 3}
-    reply = send(front, "/v1/chat/completions", {**body, **limits, **with_usage})
+    reply = send(front, CHAT, {**body, **limits, **with_usage})
     usage = reply.events[-2]["usage"] if stream else reply.json["usage"]
     assert usage["completion_tokens"] == 3

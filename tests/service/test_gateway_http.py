@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -63,3 +65,13 @@ def test_other_paths_and_methods_are_errors_of_the_same_shape(front: Gateway) ->
     for path in ("/v1/models", "/v1/models/toy", "/v1/models/toy/load", "/v1/models/toy/unload"):
         assert (send(front, path, {}).status, send(front, path, {}).error["code"]) == (405, "method_not_allowed")
     assert send(front, CHAT).status == 405
+
+
+@pytest.mark.parametrize("length", [b"ten", b"-1", b"1e3", b"2\r\ncontent-length: 3"])
+def test_a_length_that_is_no_number_is_a_400_and_ends_the_connection(front: Gateway, length: bytes) -> None:
+    with socket.create_connection((HOST, front.port), timeout=5) as connection:
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %s\r\n\r\n{}" % length)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["error"]["type"] == "invalid_request_error"
