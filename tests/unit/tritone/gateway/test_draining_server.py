@@ -10,16 +10,10 @@ import pytest
 import uvicorn
 
 from tests.unit.tritone.gateway.asgi import echo
+from tests.unit.tritone.gateway.fake_clock import Clock
 from tritone.gateway import draining_server
 from tritone.gateway.draining_server import DrainingServer
 from tritone.gateway.health import GatewayState
-
-
-class Clock:
-    now_s = 100.0
-
-    def monotonic(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture

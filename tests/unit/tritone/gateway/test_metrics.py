@@ -7,16 +7,10 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.tritone.gateway.asgi import call, scope
+from tests.unit.tritone.gateway.fake_clock import Clock
 from tritone.gateway import metrics as metrics_module
 from tritone.gateway.metrics import GatewayMetrics, metrics_router
 from tritone.gateway.request_record import RequestRecord, new_record
-
-
-class Clock:
-    now_s = 100.0
-
-    def monotonic(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture
