@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+HEAD = 'name: "{name}"\nmax_batch_size: ${{triton_max_batch_size}}\n'
+PYTHON = """backend: "python"
+parameters { key: "tokenizer_dir" value: { string_value: "${tokenizer_dir}" } }
+"""
 CONFIGS = {
-    "preprocessing": """
-name: "preprocessing"
-backend: "python"
-max_batch_size: ${triton_max_batch_size}
-input { name: "QUERY" data_type: TYPE_STRING dims: 1 }
+    "preprocessing": PYTHON
+    + """input { name: "QUERY" data_type: TYPE_STRING dims: 1 }
 input { name: "END_ID" data_type: TYPE_INT32 dims: 1 }
 output { name: "INPUT_ID" data_type: TYPE_INT32 dims: -1 }
 output { name: "REQUEST_INPUT_LEN" data_type: TYPE_INT32 dims: 1 }
 output { name: "OUT_END_ID" data_type: TYPE_INT32 dims: 1 }
-parameters { key: "tokenizer_dir" value: { string_value: "${tokenizer_dir}" } }
 parameters { key: "gpt_model_path" value: { string_value: "${engine_dir}" } }
 instance_group { count: ${preprocessing_instance_count} kind: KIND_CPU }
 """,
     "tensorrt_llm": """
-name: "tensorrt_llm"
 backend: "${triton_backend}"
-max_batch_size: ${triton_max_batch_size}
 model_transaction_policy { decoupled: ${decoupled_mode} }
 dynamic_batching { max_queue_delay_microseconds: ${max_queue_delay_microseconds} }
 input { name: "input_ids" data_type: TYPE_INT32 dims: -1 allow_ragged_batch: true optional: true }
@@ -32,20 +30,14 @@ input { name: "streaming" data_type: TYPE_BOOL dims: 1 reshape: { shape: [] } op
 output { name: "output_ids" data_type: TYPE_INT32 dims: [-1, -1] }
 output { name: "sequence_length" data_type: TYPE_INT32 dims: -1 }
 """,
-    "postprocessing": """
-name: "postprocessing"
-backend: "python"
-max_batch_size: ${triton_max_batch_size}
-input { name: "TOKENS_BATCH" data_type: TYPE_INT32 dims: [-1, -1] }
+    "postprocessing": PYTHON
+    + """input { name: "TOKENS_BATCH" data_type: TYPE_INT32 dims: [-1, -1] }
 input { name: "SEQUENCE_LENGTH" data_type: TYPE_INT32 dims: -1 }
 output { name: "OUTPUT" data_type: TYPE_STRING dims: -1 }
-parameters { key: "tokenizer_dir" value: { string_value: "${tokenizer_dir}" } }
 instance_group { count: ${postprocessing_instance_count} kind: KIND_CPU }
 """,
     "ensemble": """
-name: "ensemble"
 platform: "ensemble"
-max_batch_size: ${triton_max_batch_size}
 input { name: "text_input" data_type: TYPE_STRING dims: 1 }
 input { name: "max_tokens" data_type: TYPE_INT32 dims: 1 }
 input { name: "end_id" data_type: TYPE_INT32 dims: 1 optional: true }
@@ -80,7 +72,7 @@ ensemble_scheduling {
 """,
 }
 
-PREPROCESSING = """
+MODEL = """
 import json
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -92,48 +84,35 @@ class TritonPythonModel:
         self.tokenizer = Tokenizer.from_file(folder + "/tokenizer.json")
 
     def execute(self, requests):
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request):
-        read = lambda name: pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+        return [
+            self.answer(lambda name: pb_utils.get_input_tensor_by_name(request, name).as_numpy())
+            for request in requests
+        ]
+"""
+ANSWERS = {
+    "preprocessing": """
+    def answer(self, read):
         ids = self.tokenizer.encode(read("QUERY")[0][0].decode()).ids
         return pb_utils.InferenceResponse([
             pb_utils.Tensor("INPUT_ID", np.array([ids], np.int32)),
             pb_utils.Tensor("REQUEST_INPUT_LEN", np.array([[len(ids)]], np.int32)),
             pb_utils.Tensor("OUT_END_ID", read("END_ID")),
         ])
-"""
-
-POSTPROCESSING = """
-import json
-import numpy as np
-import triton_python_backend_utils as pb_utils
-from tokenizers import Tokenizer
-
-class TritonPythonModel:
-    def initialize(self, args):
-        folder = json.loads(args["model_config"])["parameters"]["tokenizer_dir"]["string_value"]
-        self.tokenizer = Tokenizer.from_file(folder + "/tokenizer.json")
-
-    def execute(self, requests):
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request):
-        read = lambda name: pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+""",
+    "postprocessing": """
+    def answer(self, read):
         (batch, beams, _), lengths = read("TOKENS_BATCH").shape, read("SEQUENCE_LENGTH")
         assert (batch, beams, lengths.shape) == (1, 1, (1, 1))
         text = self.tokenizer.decode(read("TOKENS_BATCH")[0][0][: lengths[0][0]].tolist())
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT", np.array([text.encode()], np.object_))])
-"""
-
-
-CODE = {"preprocessing": PREPROCESSING, "postprocessing": POSTPROCESSING}
+""",
+}
 
 
 def write_layout(source: Path) -> None:
     """Write the four folders, placeholders unfilled, as NVIDIA ships them."""
     for folder, config in CONFIGS.items():
         (source / folder / "1").mkdir(parents=True)
-        (source / folder / "config.pbtxt").write_text(config)
-    for folder, code in CODE.items():
-        (source / folder / "1" / "model.py").write_text(code)
+        (source / folder / "config.pbtxt").write_text(HEAD.format(name=folder) + config)
+    for folder, answer in ANSWERS.items():
+        (source / folder / "1" / "model.py").write_text(MODEL + answer)
