@@ -52,7 +52,7 @@ def main() -> None:
 def pipeline(**options: Any) -> None:
     """The scripted engine through a real Triton, driven by perf_analyzer.
 
-    One stream is driven by a client of our own, which tells how long each token was under way.
+    For one stream it is told, too, how long each token was under way.
     """
     from perf.pipeline import run_pipeline
 

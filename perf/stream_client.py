@@ -1,6 +1,6 @@
-"""A gRPC streaming client that notes when each response arrived, in the clock that the engine's trace uses.
+"""A gRPC streaming client for single requests, which warm a server up before perf_analyzer measures it.
 
-Runs on the load host, for what perf_analyzer cannot say: how long a token was under way.
+Runs on the load host.
 """
 
 from __future__ import annotations
