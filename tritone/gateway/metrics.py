@@ -48,6 +48,7 @@ class GatewayMetrics:
     def __init__(self) -> None:
         self.models: frozenset[str] = frozenset()
         self.registry = registry = CollectorRegistry()
+        self._chunks_of: dict[str, tuple[Counter, _ManyHistogram]] = {}
         by_model = ["model_name"]
 
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> _ManyHistogram:
@@ -109,12 +110,13 @@ class GatewayMetrics:
         record.last_tokens[choice] = (now_s, num_tokens)
         record.num_generation_tokens += new
         model = self._label(record)
-        self._generation_tokens.labels(model).inc(new)
+        generated, between = self._for_chunks(model)
+        generated.inc(new)
         if record.first_token_s is None:
             record.first_token_s = now_s
             self._first_token.labels(model).observe(now_s - record.started_s)
         if last_num:
-            self._token.labels(model).observe_many((now_s - last_s) / new, new)
+            between.observe_many((now_s - last_s) / new, new)
 
     def finished(self, record: RequestRecord, reason: str) -> None:
         """A choice came to its end: stop, length."""
@@ -128,6 +130,12 @@ class GatewayMetrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry, directory)  # type: ignore[no-untyped-call]
         return generate_latest(registry).decode()
+
+    def _for_chunks(self, model: str) -> tuple[Counter, _ManyHistogram]:
+        """What every chunk is counted in; to look it up by its label costs more than to count."""
+        if model not in self._chunks_of:
+            self._chunks_of[model] = self._generation_tokens.labels(model), self._token.labels(model)
+        return self._chunks_of[model]
 
     def _label(self, record: RequestRecord) -> str:
         return record.model if record.model in self.models else UNKNOWN
