@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -19,14 +19,11 @@ INTERVAL_S = 0.2
 
 
 class CpuSampler:
-    """Samples the processes given by name until it is closed. `samples` are in the order of time.
+    """Samples the processes given by name until it is closed. `samples` are in the order of time, the system clock's as
+    perf_analyzer's records are."""
 
-    `clock` is that of the records the samples go with: perf_analyzer's is the system's.
-    """
-
-    def __init__(self, processes: Mapping[str, psutil.Process], clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, processes: Mapping[str, psutil.Process]) -> None:
         self._processes = dict(processes)
-        self._clock = clock
         self._lock = threading.Lock()  # one process is not sampled by two threads at once
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cpu-sampler", daemon=True)
@@ -65,4 +62,4 @@ class CpuSampler:
     def _sample_one(self, name: str, process: psutil.Process) -> None:
         with self._lock, suppress(psutil.Error):  # it has ended
             times = process.cpu_times()
-            self.samples.setdefault(name, []).append(CpuSample(self._clock(), times.user + times.system))
+            self.samples.setdefault(name, []).append(CpuSample(time.time_ns(), times.user + times.system))

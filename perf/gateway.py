@@ -7,19 +7,19 @@ engine; and very many slow streams at once, with the scripted engine.
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from perf.gateway_process import peak_rss_mib
 from perf.gateway_report import ChunkCost, OpenStreams, chunk_cost, cores, summarize, tables
 from perf.gateway_sides import both_ways
-from perf.overhead import PROMPT_TOKENS, WARM_UP_TOKENS, keep, run_rounds, take_turn
+from perf.overhead import PROMPT_TOKENS, WARM_UP_TOKENS, keep, round_prompts, run_rounds, take_turn, warm_up
 from perf.overhead_report import Turn
-from perf.overhead_sides import Prompts, Side
+from perf.overhead_sides import Side
 from perf.processes import memory_of
-from perf.prompts import random_ids, text_of
+from perf.prompts import text_of
 from perf.results import ResultFolder, default_folder
 from tritone.bundled_model import bundled_model
 from tritone.model_folder import ModelFolder, describe_model
@@ -61,15 +61,13 @@ def measure_throughput(
 ) -> list[Turn]:
     """The bundled model, both ways in turn."""
 
-    def prompts(round_number: int, count: int) -> Prompts:
-        return random_ids(count, PROMPT_TOKENS, model.vocab_size, random.Random(f"{seed} {round_number} {count}"))
+    prompts = partial(round_prompts, model.vocab_size, seed)
 
     @contextmanager
     def loaded() -> Iterator[Sequence[Side]]:
         engine = {"engine": "openvino", "model_path": str(model.path), "enable_prefix_caching": False}  # one for both
         with both_ways(model, max(streams), **engine) as sides:
-            for side in sides:
-                take_turn(side, sides, 0, prompts(0, max(streams)), WARM_UP_TOKENS)
+            warm_up(sides, prompts(0, max(streams)))
             yield sides
 
     return run_rounds(loaded, streams, rounds, tokens, prompts, results, report)

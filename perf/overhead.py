@@ -10,6 +10,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -42,16 +43,13 @@ def run_overhead(
     model = describe_model(bundled_model())
     results = ResultFolder(out or default_folder("overhead"), seed)
 
-    def prompts(round_number: int, count: int) -> Prompts:
-        return random_ids(count, PROMPT_TOKENS, model.vocab_size, random.Random(f"{seed} {round_number} {count}"))
-
+    prompts = partial(round_prompts, model.vocab_size, seed)
     memory: dict[str, Memory] = {}
 
     @contextmanager
     def loaded() -> Iterator[Sequence[Side]]:
         with both_sides(model, max(streams)) as sides:
-            for side in sides:
-                take_turn(side, sides, 0, prompts(0, max(streams)), WARM_UP_TOKENS)
+            warm_up(sides, prompts(0, max(streams)))
             yield sides
             memory.update({name: found for side in sides for name, found in memory_of(side.processes).items()})
 
@@ -85,6 +83,17 @@ def run_rounds(
                     )
                     turns.append(turn)
     return turns
+
+
+def round_prompts(vocab_size: int, seed: int, round_number: int, count: int) -> Prompts:
+    """What the streams of a round send; every other round has other prompts."""
+    return random_ids(count, PROMPT_TOKENS, vocab_size, random.Random(f"{seed} {round_number} {count}"))
+
+
+def warm_up(sides: Sequence[Side], prompts: Prompts) -> None:
+    """Let every side do what it does only once before anything is measured."""
+    for side in sides:
+        take_turn(side, sides, 0, prompts, WARM_UP_TOKENS)
 
 
 def take_turn(side: Side, sides: Sequence[Side], round_number: int, prompts: Prompts, tokens: int) -> Turn:

@@ -13,7 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from perf.against import NvidiaEnsemble
-from perf.closed_loop import measure_streams
+from perf.analyzer import Load, run_load
+from perf.closed_loop import GRACE_S, measure_streams
+from perf.cpu_sampler import CpuSampler
 from perf.ensembles import Ensemble, TritoneEnsemble
 from perf.one_stream import measure_one_stream
 from perf.pipeline_report import summarize, tables
@@ -21,7 +23,6 @@ from perf.prompts import text_of
 from perf.results import ResultFolder, default_folder
 from perf.runs import Measured, Point, Run, Workload
 from perf.server import RunningServer, running_server
-from perf.stream_client import StreamClient
 from tritone.bundled_model import bundled_model
 
 PROMPT_TOKENS = 64
@@ -82,17 +83,16 @@ def measure(ensemble: Ensemble, point: Point, workload: Workload) -> Measured:
     with tempfile.TemporaryDirectory(prefix="tritone-perf-") as folder:
         trace = Path(folder) / "trace" if point.streams == 1 else None
         with running_server(partial(ensemble.write, point=point, trace_file=str(trace or ""))) as server:
-            warm_up(server, ensemble, workload)
+            warm_up(server, ensemble, workload, Path(folder))
             if trace:
                 return measure_one_stream(server, ensemble, point, workload, trace)
             return measure_streams(server, ensemble, point, workload, Path(folder))
 
 
-def warm_up(server: RunningServer, ensemble: Ensemble, workload: Workload) -> None:
-    """Let every stage do what it does only once before anything is measured."""
-    with StreamClient(server.url, ensemble.model, ensemble.count_tokens) as client:
-        for _ in range(WARM_UP_REQUESTS):
-            client.request(ensemble.inputs(workload.prompt, WARM_UP_TOKENS))
+def warm_up(server: RunningServer, ensemble: Ensemble, workload: Workload, folder: Path) -> None:
+    """Let every stage do what it does only once before anything is measured; `folder` is for perf_analyzer's files."""
+    load = Load(1, WARM_UP_REQUESTS, [ensemble.inputs(workload.prompt, WARM_UP_TOKENS)], GRACE_S)
+    run_load(server.url, ensemble.model, load, ensemble.count_tokens, CpuSampler({}), folder)
 
 
 def keep(run: Run, results: ResultFolder) -> None:
