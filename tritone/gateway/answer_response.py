@@ -25,7 +25,7 @@ from tritone.gateway.choices import Choices, Indexed
 from tritone.gateway.chunks import ChatStream, CompletionStream, new_id
 from tritone.gateway.completion_request import CompletionRequest
 from tritone.gateway.ensemble_client import EnsembleError
-from tritone.gateway.openai_error import OpenAIError, internal_error
+from tritone.gateway.openai_error import OpenAIError, internal_error, shutting_down
 from tritone.gateway.request_record import RequestRecord
 from tritone.gateway.settings import GatewayConfig
 from tritone.gateway.to_ensemble import from_ensemble
@@ -65,7 +65,7 @@ class AnswerResponse(Response):
         except ClientLeftError:
             self._record.is_disconnected = True
         except asyncio.CancelledError:  # the server's time is up
-            await self._fail(send, OpenAIError(503, "The server is shutting down; try again."))
+            await self._fail(send, shutting_down())
             raise
         except Exception as error:
             await self._fail(send, self._public(error))

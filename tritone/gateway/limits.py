@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tritone.gateway.asgi_reply import send_error
 from tritone.gateway.health import GatewayState
 from tritone.gateway.metrics import GatewayMetrics
-from tritone.gateway.openai_error import OpenAIError, bad_field, too_many_requests
+from tritone.gateway.openai_error import OpenAIError, bad_field, shutting_down, too_many_requests
 from tritone.gateway.request_record import record_of
 
 RETRY_AFTER = {"retry-after": "1"}
@@ -45,7 +45,7 @@ class Admission:
     def _refusal(self) -> OpenAIError | None:
         if self._state.is_draining:
             self._metrics.rejected("draining")
-            return OpenAIError(503, "The server is shutting down; try again.")
+            return shutting_down()
         if self._state.in_flight >= self._most:
             self._metrics.rejected("too_many_requests")
             return too_many_requests(self._overload_status)

@@ -66,6 +66,11 @@ def too_many_requests(status: int) -> OpenAIError:
     return OpenAIError(status, "The server has too many requests; try again.")
 
 
+def shutting_down() -> OpenAIError:
+    """503 for what comes when the server is ending, or is cut off by its end."""
+    return OpenAIError(503, "The server is shutting down; try again.")
+
+
 def unavailable() -> OpenAIError:
     """503 for a model server that is away, starting, ending or broken: a fixed text, the log has the rest."""
     return OpenAIError(503, "The model server is not available; try again.")
