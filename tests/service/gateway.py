@@ -88,26 +88,31 @@ def beside(server: Server) -> Gateway:
     return Gateway(pid, server.gateway_port, server.log)
 
 
-@contextmanager
-def gateway(folder: Path, server: Server, *options: str) -> Iterator[Gateway]:
-    """One more gateway for the Triton of `server`, ready; ended afterwards, and it must end well."""
+def start(folder: Path, server: Server, *options: str) -> tuple[Gateway, subprocess.Popen[bytes]]:
+    """One more gateway for the Triton of `server`, and its process; it need not answer yet."""
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "tritone", "gateway", "--triton", server.http, "--port", str(port), *options]
     log = folder / "gateway.txt"
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr)
-    running = Gateway(process.pid, port, log)
+    return Gateway(process.pid, port, log), process
+
+
+@contextmanager
+def gateway(folder: Path, server: Server, *options: str) -> Iterator[Gateway]:
+    """One more gateway for the Triton of `server`, ready; ended afterwards, and it must end well."""
+    running, process = start(folder, server, *options)
     try:
         wait_until(lambda: running.is_ready() or process.poll() is not None, TIMEOUT_S)
-        assert process.poll() is None, log.read_text()
+        assert process.poll() is None, running.log.read_text()
         yield running
         process.terminate()
-        assert process.wait(TIMEOUT_S) == 0, log.read_text()
+        assert process.wait(TIMEOUT_S) == 0, running.log.read_text()
     finally:
         process.kill()
         process.wait()
-    assert "Traceback" not in log.read_text()
+    assert "Traceback" not in running.log.read_text()
 
 
 def send(

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -15,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .gateway import Gateway, begin
-from .serving import HOST, Server, free_ports, serve, wait_until
+from .gateway import Gateway, begin, start
+from .serving import HOST, Server, serve, wait_until
 
 pytestmark = pytest.mark.service
 
@@ -33,12 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> Iterato
 @contextmanager
 def draining(folder: Path, server: Server, *options: str) -> Iterator[tuple[Gateway, Process, list[socket.socket]]]:
     """A gateway that was told to stop and waits for a stream and for a whole answer that come to no end."""
-    (port,) = free_ports(1)
-    command = [sys.executable, "-m", "tritone", "gateway", "--triton", server.http, "--port", str(port), *options]
-    log = folder / "gateway.txt"
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr)
-    front = Gateway(process.pid, port, log)
+    front, process = start(folder, server, *options)
     with ExitStack() as connections:
         try:
             wait_until(front.is_ready, 30)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 import numpy.typing as npt
-import openvino
-import openvino_genai
 import pytest
 
-from engine.adapter import EngineRequest
-from engine.openvino_adapter import generation_config
 from tests.unit.tritone.toy_safetensors import CONFIG, HEAD_SIZE, toy_weights, write_safetensors, write_toy_folder
 from tritone.bundled_model import bundled_model
 from tritone.cache import cache_dir
 from tritone.openvino_folder import openvino_folder
 
+from .bare_openvino import bare_ids
 from .reference_decoder import greedy_ids
 from .serving import generate, serve
 
@@ -57,20 +53,6 @@ NAMES = {
 }
 
 
-def _openvino_ids(folder: Path, prompt: Sequence[int], count: int) -> list[int]:
-    scheduler = openvino_genai.SchedulerConfig()
-    scheduler.cache_size = 1
-    pipeline = openvino_genai.ContinuousBatchingPipeline(str(folder), scheduler, "CPU", EXACT)
-    config = generation_config(EngineRequest(1, tuple(prompt), count))
-    handle = pipeline.add_request(1, openvino.Tensor(np.array([prompt], np.int64)), config)
-    ids: list[int] = []
-    while pipeline.has_non_finished_requests():
-        pipeline.step()
-        while handle.can_read():
-            ids += next(iter(handle.read().values())).generated_ids
-    return ids
-
-
 @pytest.mark.parametrize(
     ("class_name", "config", "frequencies"),
     [
@@ -94,7 +76,7 @@ def test_openvino_computes_what_the_folder_says(
     folder = write_toy_folder(tmp_path / "model", class_name, weights, dtype="BF16", shards=2, **config)
     converted = openvino_folder(folder, lambda what, done, total: None)
     expected = greedy_ids(weights, {**CONFIG, **config, "frequencies": frequencies}, PROMPT, 24)
-    assert _openvino_ids(converted, PROMPT, 24) == expected
+    assert bare_ids(converted, PROMPT, 24, EXACT) == expected
 
 
 def test_bundled_model_answers_the_same_from_safetensors(tmp_path: Path) -> None:

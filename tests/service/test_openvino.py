@@ -9,18 +9,15 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
-import openvino
-import openvino_genai
 import pytest
 from tokenizers import Tokenizer
 from tritonclient.utils import InferenceServerException
 
-from engine.adapter import EngineRequest
-from engine.openvino_adapter import generation_config, without_gil
+from engine.openvino_adapter import without_gil
 from tritone.bundled_model import bundled_model
 from tritone.model_folder import describe_model
 
+from .bare_openvino import add, bare_ids, load
 from .grpc_client import Stream, text_of
 from .serving import Server, generate, generate_stream, serve, wait_until
 
@@ -52,27 +49,9 @@ def test_text_streams_and_is_the_same_whole(server: Server) -> None:
     assert (whole["finish_reason"], whole["num_input_tokens"], whole["num_output_tokens"]) == ("length", 5, 16)
 
 
-def bare_engine_ids(folder: Path, prompt: Sequence[int], count: int) -> list[int]:
-    scheduler = openvino_genai.SchedulerConfig()
-    scheduler.cache_size = 1
-    pipeline = openvino_genai.ContinuousBatchingPipeline(
-        str(describe_model(folder).path), scheduler, "CPU", {"KV_CACHE_PRECISION": "f16"}
-    )
-    config = generation_config(EngineRequest(1, tuple(prompt), count))
-    handle = pipeline.add_request(1, openvino.Tensor(np.array([prompt], np.int64)), config)
-    ids: list[int] = []
-    while pipeline.has_non_finished_requests():
-        pipeline.step()
-        while handle.can_read():
-            ids += next(iter(handle.read().values())).generated_ids
-    return ids
-
-
-def make_first_token(folder: Path, prompt: np.ndarray, is_stepping: threading.Event) -> None:
-    scheduler = openvino_genai.SchedulerConfig()
-    scheduler.cache_size = 1
-    pipeline = openvino_genai.ContinuousBatchingPipeline(str(describe_model(folder).path), scheduler, "CPU")
-    handle = pipeline.add_request(1, openvino.Tensor(prompt), generation_config(EngineRequest(1, (), 1)))
+def make_first_token(folder: Path, prompt: Sequence[int], is_stepping: threading.Event) -> None:
+    pipeline = load(describe_model(folder).path, {})
+    handle = add(pipeline, prompt, 1)
     step = without_gil(pipeline)
     is_stepping.set()
     while not handle.can_read():
@@ -85,7 +64,8 @@ def test_ids_are_those_of_the_bare_engine(server: Server) -> None:
     prompt = (504, 3575, 282, 4649, 314)
     # OpenVINO leaves a freed signal stack to the thread that ends a pipeline: in the main one the next signal crashes.
     with ThreadPoolExecutor(1) as thread:
-        ids = thread.submit(bare_engine_ids, folder, prompt, 24).result()
+        precision = {"KV_CACHE_PRECISION": "f16"}
+        ids = thread.submit(bare_ids, describe_model(folder).path, prompt, 24, precision).result()
     expected = Tokenizer.from_file(str(folder / "tokenizer.json")).decode(ids, skip_special_tokens=True)
     answer = generate(server, MODEL, input_ids=list(prompt), max_tokens=24, ignore_eos=True)
     assert answer["text_output"] == expected
@@ -94,7 +74,7 @@ def test_ids_are_those_of_the_bare_engine(server: Server) -> None:
 def test_a_step_leaves_the_interpreter_to_other_threads() -> None:
     """A long prompt is one step of a good while: what sends chunks must not stand still meanwhile."""
     is_stepping = threading.Event()
-    prompt = np.arange(100, 1124, dtype=np.int64).reshape(1, -1)
+    prompt = range(100, 1124)
     with ThreadPoolExecutor(1) as thread:  # see above
         made = thread.submit(make_first_token, bundled_model(), prompt, is_stepping)
         is_stepping.wait()
