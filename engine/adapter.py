@@ -36,15 +36,33 @@ class EngineRequest:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     seed: int = 0
+    top_logprobs: int | None = None  # None: no log probabilities; else those of so many besides the chosen one
+    guide_type: str = ""  # what the answer must match: json, json_schema, regex, ebnf_grammar or choice; "" is free
+    guide: str = ""
+    lora_name: str = ""  # "" is the model as it is
+
+
+class TokenLogprob(NamedTuple):
+    """The natural logarithm of the probability that the model gave a token it made, and the likeliest ids with theirs.
+
+    `top` has `top_logprobs` entries, likeliest first, whether or not the token is among them.
+    """
+
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
 
 
 class TokenDelta(NamedTuple):
-    """New ids of one request. `finish_reason` is "" until the last delta: stop, length, abort or error."""
+    """New ids of one request. `finish_reason` is "" until the last delta: stop, length, abort or error.
+
+    `logprobs` has one entry for each of `ids` where the request asked for them.
+    """
 
     key: int
     ids: tuple[int, ...]
     finish_reason: str = ""
     error: str = ""
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Load(NamedTuple):

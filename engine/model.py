@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from .adapter import EngineDiedError, RefusedError
+from .adapter import EngineDiedError, EngineRequest, RefusedError
 from .adapters import make_adapter
+from .capabilities import check_supported
 from .process_check import is_alive
 from .pump import Pump
-from .request_tensors import engine_request
+from .request_tensors import Reader, engine_request
 from .settings import parse_settings
 from .stream import Chunk
 from .stream_table import EngineTable, TableFullError, table_path
@@ -44,6 +45,7 @@ class TritonPythonModel:
         """Load the engine; an exception here is the reason Triton gives for the model not being ready."""
         logging.basicConfig(level=logging.INFO, format="%(levelname).1s engine: %(message)s")
         settings = parse_settings(json.loads(args["model_config"])["parameters"])
+        self._engine = settings.engine
         self._adapter = make_adapter(settings.engine, settings.adapter)
         self._adapter.start()
         path = table_path(settings.run_dir, os.getppid(), args["model_name"])
@@ -90,7 +92,12 @@ class TritonPythonModel:
             raise DrainingError("the server is shutting down")
         context = read("stream_context")
         text = "" if context is None else context.ravel()[0].decode("utf-8")
-        self._pump.admit(request.request_id(), text, Responder(sender), partial(engine_request, read=read))
+        self._pump.admit(request.request_id(), text, Responder(sender), partial(self._request, read=read))
+
+    def _request(self, key: int, read: Reader) -> EngineRequest:
+        request = engine_request(key, read)
+        check_supported(self._engine, request)
+        return request
 
     def _stop_others(self, request_id: str, sender: Any) -> None:
         if not request_id:

@@ -183,8 +183,6 @@ def read_delta(key: int, handle: Handle) -> TokenDelta | None:
 def generation_config(request: EngineRequest) -> openvino_genai.GenerationConfig:
     """The request in OpenVINO's terms. Its stop strings need a tokenizer, so longer stop sequences are left to
     postprocess, which knows the text."""
-    if request.bad_sequences:
-        raise RefusedError("bad_words: the openvino engine cannot ban words")
     config = openvino_genai.GenerationConfig()
     config.max_new_tokens = request.max_tokens
     config.min_new_tokens = request.min_tokens

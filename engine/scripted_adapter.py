@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
+from .adapter import EngineDiedError, EngineRequest, Load, TokenDelta
 from .token_trace import TokenTrace
 
 
@@ -92,8 +92,6 @@ class ScriptedAdapter:
             self._scripts = {tuple(entry.pop("prompt_ids")): Script(**entry) for entry in entries}
 
     def submit(self, request: EngineRequest) -> None:
-        if request.bad_sequences:
-            raise RefusedError("bad_words: the scripted engine plays what it is told and cannot ban words")
         sequence = Sequence(request, self._scripts.get(request.prompt_ids))
         with self._changed:
             self._waiting.append(sequence)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.adapter import EngineRequest, RefusedError, TokenDelta
+from engine.adapter import EngineRequest, TokenDelta
 
 openvino_genai = pytest.importorskip("openvino_genai")
 
@@ -49,11 +49,6 @@ def test_without_end_ids_nothing_ends_the_answer_but_its_length() -> None:
     assert made.ignore_eos
     assert (made.eos_token_id, made.stop_token_ids) == (0, {0})
     made.validate()
-
-
-def test_bad_words_are_refused_by_name() -> None:
-    with pytest.raises(RefusedError, match="bad_words"):
-        config(bad_sequences=((1,),))
 
 
 class Output:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.adapter import EngineDiedError, EngineRequest, Load, RefusedError
+from engine.adapter import EngineDiedError, EngineRequest, Load
 from engine.scripted_adapter import ScriptedAdapter
 
 FAST = 5000.0
@@ -96,11 +96,6 @@ def test_abort_frees_the_slot_at_once() -> None:
     engine.abort(2)
     engine.abort(77)
     assert engine.load() == Load(0, 0, 0.0)
-
-
-def test_bad_words_are_refused_by_name() -> None:
-    with pytest.raises(RefusedError, match="bad_words"):
-        adapter().submit(EngineRequest(1, (5,), 1, bad_sequences=((1,),)))
 
 
 @pytest.fixture
