@@ -10,6 +10,7 @@ from .adapter import EngineAdapter
 ADAPTERS = {
     "openvino": ("openvino_adapter", "OpenVinoAdapter"),
     "scripted": ("scripted_adapter", "ScriptedAdapter"),
+    "transformers": ("transformers_adapter", "TransformersAdapter"),
 }
 
 

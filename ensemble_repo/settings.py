@@ -59,15 +59,15 @@ PREPROCESS = (
     Setting("trust_remote_code", bool, False, "run Python code that comes with the tokenizer"),
 )
 
-ENGINE = (
-    Setting("engine", str, REQUIRED, "the engine behind the adapter", choices=("openvino", "scripted")),
-    Setting("ack_timeout_s", float, 5.0, "a client is gone when a chunk is not taken for this long", 0.05, 3600),
-    Setting("heartbeat_s", float, 1.0, "a silent stream is checked this often", 0.01, 3600),
-    Setting("max_streams", int, 1024, "most requests running and waiting; more are refused", 1, 2**20),
-    Setting("run_dir", str, "", "where the stream table lies; empty: $TRITONE_RUN_DIR, else the temporary folder"),
-)
-
 _MAX_NUM_SEQS = Setting("max_num_seqs", int, 32, "most requests running at once", 1, 2**20)
+_STREAMING_CPU_SHARE = Setting(
+    "streaming_cpu_share",
+    float,
+    0.025,
+    "part of the CPU that sending chunks may take from the engine; more is smoother and slows the engine down",
+    0.001,
+    1000,
+)
 
 ADAPTERS = {
     "openvino": (
@@ -84,14 +84,7 @@ ADAPTERS = {
         Setting("max_num_batched_tokens", int, 2048, "most tokens in one step", 1, 2**31 - 1),
         Setting("enable_prefix_caching", bool, True, "share the KV cache of equal prompt beginnings"),
         Setting("device", str, "CPU", "the OpenVINO device"),
-        Setting(
-            "streaming_cpu_share",
-            float,
-            0.025,
-            "part of the CPU that sending chunks may take from the engine; more is smoother and slows the engine down",
-            0.001,
-            1000,
-        ),
+        _STREAMING_CPU_SHARE,
     ),
     "scripted": (
         Setting("tokens_per_second", float, 100.0, "rate of each sequence", 0.001, 1e6),
@@ -102,7 +95,29 @@ ADAPTERS = {
         Setting("script_file", str, "", "JSON file of scripts by prompt; without one a prompt is its own script"),
         Setting("trace_file", str, "", "where to note the time of every token, for benchmarks"),
     ),
+    "transformers": (
+        Setting("model_path", str, REQUIRED, "a Hugging Face folder"),
+        _MAX_NUM_SEQS,
+        Setting(
+            "dtype",
+            str,
+            "auto",
+            "type of weights and KV cache; auto is that of the model's files",
+            choices=("auto", "float32", "bfloat16", "float16"),
+        ),
+        Setting("device", str, "cpu", "the PyTorch device: cpu, cuda, cuda:1 and so on"),
+        Setting("trust_remote_code", bool, False, "run Python code that comes with the model"),
+        _STREAMING_CPU_SHARE,
+    ),
 }
+
+ENGINE = (
+    Setting("engine", str, REQUIRED, "the engine behind the adapter", choices=tuple(ADAPTERS)),
+    Setting("ack_timeout_s", float, 5.0, "a client is gone when a chunk is not taken for this long", 0.05, 3600),
+    Setting("heartbeat_s", float, 1.0, "a silent stream is checked this often", 0.01, 3600),
+    Setting("max_streams", int, 1024, "most requests running and waiting; more are refused", 1, 2**20),
+    Setting("run_dir", str, "", "where the stream table lies; empty: $TRITONE_RUN_DIR, else the temporary folder"),
+)
 
 POSTPROCESS = (Setting("run_dir", str, "", "as the engine's"),)
 

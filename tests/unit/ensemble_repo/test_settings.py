@@ -72,7 +72,7 @@ def test_another_engine_setting_is_refused() -> None:
 
 
 def test_unknown_engine_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(SettingError, match="engine: expected one of openvino, scripted, got 'vllm2'"):
+    with pytest.raises(SettingError, match=f"engine: expected one of {', '.join(ADAPTERS)}, got 'vllm2'"):
         stage_parameters({"engine": "vllm2", "max_model_len": 8, "vocab_size": 8})
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ensemble_repo.settings import ADAPTERS
 from tritone.config import Config, ConfigError
 from tritone.config_sources import load_config, load_gateway, parse_assignments
 
@@ -59,7 +60,7 @@ def test_the_environment_can_name_the_file(write_toml: Any) -> None:
             "TRITONE_HTTP_PORT: must be a valid integer, unable to parse string as an integer, got ''",
         ),
         ({"log_format": "xml"}, {}, "--log-format: must be 'text' or 'json', got 'xml'"),
-        ({"engine": "magic"}, {}, "--engine: must be one of openvino, scripted, got 'magic'"),
+        ({"engine": "magic"}, {}, f"--engine: must be one of {', '.join(ADAPTERS)}, got 'magic'"),
         ({"model": ""}, {}, "MODEL: must have at least 1 character, got ''"),
         ({"ready_timeout": "nan"}, {}, "--ready-timeout: must be a finite number, got 'nan'"),
         ({}, {"TRITONE_SETTINGS": "[1]"}, "TRITONE_SETTINGS: must be a JSON object, got '[1]'"),
