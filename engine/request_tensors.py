@@ -36,6 +36,10 @@ def engine_request(key: int, read: Reader) -> EngineRequest:
         presence_penalty=float(_scalar(read, "presence_penalty", 0.0)),
         frequency_penalty=float(_scalar(read, "frequency_penalty", 0.0)),
         seed=int(_scalar(read, "seed", 0)),
+        top_logprobs=int(_scalar(read, "top_logprobs", 0)) if _scalar(read, "return_log_probs", False) else None,
+        guide_type=_text(read, "guided_decoding_guide_type"),
+        guide=_text(read, "guided_decoding_guide"),
+        lora_name=_text(read, "lora_name"),
     )
 
 
@@ -57,3 +61,8 @@ def word_sequences(tensor: npt.NDArray[np.int32] | None) -> tuple[tuple[int, ...
 def _scalar(read: Reader, name: str, default: float) -> Any:
     tensor = read(name)
     return default if tensor is None else tensor.ravel()[0]
+
+
+def _text(read: Reader, name: str) -> str:
+    tensor = read(name)
+    return "" if tensor is None else str(tensor.ravel()[0], "utf-8")

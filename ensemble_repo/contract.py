@@ -83,6 +83,18 @@ CONTRACT: tuple[Tensor, ...] = (
     _from_client("presence_penalty", "FP32", 1, "-2 to 2, once for each token that was made"),
     _from_client("frequency_penalty", "FP32", 1, "-2 to 2, for each time a token was made"),
     _from_client("seed", "UINT64", 1, "of the random choice; default: a random one"),
+    _from_client("return_log_probs", "BOOL", 1, "tell each token's log probability, as `logprobs`"),
+    _from_client("top_logprobs", "INT32", 1, "and so many of the likeliest tokens each time, 0 to 20; default 0"),
+    _from_client(
+        "guided_decoding_guide_type",
+        "STRING",
+        1,
+        "what the answer must be: json (any object), json_schema, regex, ebnf_grammar or choice",
+    ),
+    _from_client(
+        "guided_decoding_guide", "STRING", 1, "the schema, expression, grammar, or JSON list of texts to match"
+    ),
+    _from_client("lora_name", "STRING", 1, "the adapter to answer with, of those that the engine has"),
     _to_engine("input_ids", "INT32", (-1,), "the prompt"),
     _to_engine("input_lengths", "INT32", (1,), "its length"),
     _to_engine("request_output_len", "INT32", (1,), "most tokens to make"),
@@ -98,6 +110,11 @@ CONTRACT: tuple[Tensor, ...] = (
     _to_engine("presence_penalty", "FP32", (1,), "0 is off"),
     _to_engine("frequency_penalty", "FP32", (1,), "0 is off"),
     _to_engine("seed", "UINT64", (1,), "of the random choice"),
+    _to_engine("return_log_probs", "BOOL", (1,), "only when asked for"),
+    _to_engine("top_logprobs", "INT32", (1,), "only with `return_log_probs`"),
+    _to_engine("guided_decoding_guide_type", "STRING", (1,), "only for a guided answer"),
+    _to_engine("guided_decoding_guide", "STRING", (1,), "only for a guide type that has one"),
+    _to_engine("lora_name", "STRING", (1,), "only when asked for"),
     _to_engine("stream_context", "STRING", (1,), "JSON from preprocess to postprocess, passed on unread"),
     Tensor(
         "stop",
@@ -113,10 +130,16 @@ CONTRACT: tuple[Tensor, ...] = (
     _from_engine("stream_key", "UINT64", 3, False, "row and generation of the stream, number of the chunk from 1"),
     _from_engine("stream_context", "STRING", 1, True, "with the first chunk"),
     _from_engine("finish_reason", "STRING", 1, True, "with the last chunk: stop, length, abort or error"),
+    _from_engine("output_log_probs", "FP32", -1, True, "one for each of `output_ids`, only when asked for"),
+    _from_engine("top_ids", "INT32", -1, True, "the k likeliest ids for each of `output_ids`, one row after the other"),
+    _from_engine("top_log_probs", "FP32", -1, True, "one for each of `top_ids`"),
     _to_client("text_output", "STRING", "new text, or all of it with stream=false"),
     _to_client("num_output_tokens", "INT32", "tokens made so far, an end token included"),
     _to_client("finish_reason", "STRING", "with the last response: stop, length or abort"),
     _to_client("num_input_tokens", "INT32", "with the first and the last response: tokens of the prompt"),
+    _to_client(
+        "logprobs", "STRING", "only when asked for: JSON list, an entry as in OpenAI's chat API for each new token"
+    ),
 )
 
 

@@ -16,13 +16,15 @@ class StreamContext:
     """`stop` holds stop strings (an empty one means none), `end_ids` the ids that end an answer and are no text.
 
     No stop string counts that begins within the first `min_tokens` ids. `is_stream` false asks for one answer at the
-    end. `echo_text` or `echo_ids` is the prompt, to be repeated in front.
+    end, `has_logprobs` true for each token's log probability. `echo_text` or `echo_ids` is the prompt, to be repeated
+    in front.
     """
 
     stop: tuple[str, ...] = ()
     include_stop: bool = False
     skip_special: bool = True
     is_stream: bool = True
+    has_logprobs: bool = False
     end_ids: frozenset[int] = frozenset()
     min_tokens: int = 0
     num_input_tokens: int = 0
@@ -43,6 +45,7 @@ class StreamContext:
             include_stop=fields["include_stop"],
             skip_special=fields["skip_special"],
             is_stream=fields["stream"],
+            has_logprobs=fields["logprobs"],
             end_ids=frozenset(fields["end_ids"]),
             min_tokens=fields["min_tokens"],
             num_input_tokens=fields["num_input_tokens"],
@@ -84,6 +87,7 @@ _FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "include_stop": (_is_bool, "true or false"),
     "skip_special": (_is_bool, "true or false"),
     "stream": (_is_bool, "true or false"),
+    "logprobs": (_is_bool, "true or false"),
     "end_ids": (_is_list_of(int), "a list of integers"),
     "min_tokens": (_is_count, "an integer from 0 on"),
     "num_input_tokens": (_is_count, "an integer from 0 on"),

@@ -20,6 +20,14 @@ _NAMES_ELSEWHERE = {
     "echo": "exclude_input_in_output",
     "min_length": "min_tokens",
     "random_seed": "seed",
+    "logprobs": "return_log_probs",
+    "num_logprobs": "top_logprobs",
+    "response_format": "guided_decoding_guide_type",
+    "guided_json": "guided_decoding_guide",
+    "guided_regex": "guided_decoding_guide",
+    "guided_choice": "guided_decoding_guide",
+    "guided_grammar": "guided_decoding_guide",
+    "lora_task_id": "lora_name",
 }
 
 
@@ -55,6 +63,11 @@ class RequestFields:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     seed: int | None = None
+    return_log_probs: bool | None = None
+    top_logprobs: int | None = None
+    guided_decoding_guide_type: str | None = None
+    guided_decoding_guide: str | None = None
+    lora_name: str | None = None
 
 
 def read_fields(tensors: Mapping[str, Any]) -> RequestFields:
@@ -139,4 +152,9 @@ READERS: dict[str, Callable[[str, Any], Any]] = {
     "presence_penalty": _scalar,
     "frequency_penalty": _scalar,
     "seed": _scalar,
+    "return_log_probs": _scalar,
+    "top_logprobs": _scalar,
+    "guided_decoding_guide_type": _text,
+    "guided_decoding_guide": _text,
+    "lora_name": _text,
 }

@@ -76,8 +76,24 @@ def to_response(result: Prepared | InvalidRequest) -> Any:
             _tensor("frequency_penalty", result.frequency_penalty, np.float32),
             _tensor("seed", result.seed, np.uint64),
             _tensor("stream_context", result.stream_context.encode("utf-8"), np.object_),
+            *_asked_for(result),
         ]
     )
+
+
+def _asked_for(result: Prepared) -> list[Any]:
+    """What few requests ask for and the others need not pay for."""
+    tensors = []
+    if result.top_logprobs is not None:
+        tensors.append(_tensor("return_log_probs", True, np.bool_))
+        tensors.append(_tensor("top_logprobs", result.top_logprobs, np.int32))
+    texts = {
+        "guided_decoding_guide_type": result.guide.type,
+        "guided_decoding_guide": result.guide.text,
+        "lora_name": result.lora_name,
+    }
+    tensors += [_tensor(name, text.encode("utf-8"), np.object_) for name, text in texts.items() if text]
+    return tensors
 
 
 def to_error(message: str, code: Any) -> Any:

@@ -19,7 +19,10 @@ from .chat_template import ChatTemplate
 from .end_tokens import resolve_end_ids
 from .errors import InvalidRequest
 from .fields import RequestFields, read_fields
+from .guide import Guide, read_guide
 from .limits import check_prompt_length, resolve_min_tokens, resolve_output_len
+from .log_probs import resolve_top_logprobs
+from .lora import read_lora_name
 from .model_defaults import ModelDefaults, load_model_defaults
 from .parameters import check_parameters
 from .prepared import Prepared
@@ -46,6 +49,9 @@ class _Draft:
     bad_words: list[str]
     end_ids: tuple[int, ...]
     sampling: Sampling
+    top_logprobs: int | None
+    guide: Guide
+    lora_name: str
     is_stream: bool
     is_echo: bool
 
@@ -84,6 +90,9 @@ class Pipeline:
         return _Draft(
             fields=fields,
             sampling=resolve_sampling(fields, self._model.sampling),
+            top_logprobs=resolve_top_logprobs(fields),
+            guide=read_guide(fields),
+            lora_name=read_lora_name(fields),
             end_ids=resolve_end_ids(fields, self._model.eos_ids, self._model.vocab_size),
             stop_words=read_words("stop_words", fields.stop_words),
             bad_words=read_words("bad_words", fields.bad_words),
@@ -108,6 +117,9 @@ class Pipeline:
             # An engine that took the hint would stop before min_tokens.
             stop_words=[] if min_tokens else stop_sequences(draft.stop_words, encoded[1:first_bad], self._tokenizer),
             bad_words=bad_sequences(encoded[first_bad:]),
+            top_logprobs=draft.top_logprobs,
+            guide=draft.guide,
+            lora_name=draft.lora_name,
             stream=draft.is_stream,
             stream_context=_context(draft, input_ids, min_tokens),
             **draft.sampling,
@@ -120,6 +132,7 @@ def _context(draft: _Draft, input_ids: npt.NDArray[np.int32], min_tokens: int) -
         draft.fields,
         stop=draft.stop_words,
         is_stream=draft.is_stream,
+        has_logprobs=draft.top_logprobs is not None,
         end_ids=draft.end_ids,
         min_tokens=min_tokens,
         num_input_tokens=len(input_ids),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from .guide import Guide
 from .word_lists import TokenSequence
 
 
@@ -15,6 +16,7 @@ class Prepared:
     """input_ids int32[n], n >= 1; request_output_len >= 1 and min_tokens in tokens; end_ids without repeats.
 
     temperature 0 is greedy, top_k 0 is off; seed (uint64) is the client's or a random one; stop_words are early hints.
+    top_logprobs None is no log probabilities, guide.type "" a free answer, lora_name "" the model as it is.
     """
 
     input_ids: npt.NDArray[np.int32]
@@ -31,5 +33,8 @@ class Prepared:
     presence_penalty: float
     frequency_penalty: float
     seed: int
+    top_logprobs: int | None
+    guide: Guide
+    lora_name: str
     stream: bool
     stream_context: str

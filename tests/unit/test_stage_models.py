@@ -91,6 +91,29 @@ def test_preprocess_sends_more_end_ids_as_stop_words(repository: Path) -> None:
     assert (values["end_id"], values["stop_words_list"]) == ([IM_END], [[7, 9], [1, 2]])
 
 
+def test_preprocess_sends_what_few_ask_for_only_when_asked(repository: Path) -> None:
+    model = start(repository, "preprocess")
+    plain = InferenceRequest(text_input=text("hi"))
+    asked = InferenceRequest(
+        text_input=text("hi"),
+        return_log_probs=np.array([[True]]),
+        top_logprobs=int32(3),
+        guided_decoding_guide_type=text("choice"),
+        guided_decoding_guide=text('["é", ""]'),
+        lora_name=text("tuned"),
+    )
+    without, values = [response.values() for response in model.execute([plain, asked])]
+    assert {name: values[name] for name in values.keys() - without.keys()} == {
+        "return_log_probs": [True],
+        "top_logprobs": [3],
+        "guided_decoding_guide_type": [b"choice"],
+        "guided_decoding_guide": ['["é", ""]'.encode()],
+        "lora_name": [b"tuned"],
+    }
+    contexts = [json.loads(reply["stream_context"][0])["logprobs"] for reply in (without, values)]
+    assert contexts == [False, True]
+
+
 def test_preprocess_refuses_an_unknown_parameter(repository: Path) -> None:
     model = start(repository, "preprocess")
     (response,) = model.execute([InferenceRequest(parameters='{"max_token": 3}', text_input=text("hi"))])
@@ -179,7 +202,17 @@ def test_engine_leaves_no_file_behind(repository: Path) -> None:
 def context(**changes: Any) -> Any:
     fields = {"stop": [], "include_stop": False, "skip_special": True, "stream": True, "end_ids": [IM_END]}
     return text(
-        json.dumps({**fields, "min_tokens": 0, "num_input_tokens": 4, "echo_text": "", "echo_ids": [], **changes})
+        json.dumps(
+            {
+                **fields,
+                "logprobs": False,
+                "min_tokens": 0,
+                "num_input_tokens": 4,
+                "echo_text": "",
+                "echo_ids": [],
+                **changes,
+            }
+        )
     )
 
 

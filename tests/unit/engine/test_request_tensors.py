@@ -26,6 +26,11 @@ def test_every_tensor_becomes_its_field() -> None:
         "presence_penalty": np.array([[-1.0]], np.float32),
         "frequency_penalty": np.array([[2.0]], np.float32),
         "seed": np.array([[2**64 - 1]], np.uint64),
+        "return_log_probs": np.array([[True]]),
+        "top_logprobs": np.array([[5]], np.int32),
+        "guided_decoding_guide_type": np.array([[b"choice"]], np.object_),
+        "guided_decoding_guide": np.array([['["é"]'.encode()]], np.object_),
+        "lora_name": np.array([[b"tuned"]], np.object_),
     }
     assert engine_request(3, tensors.get) == EngineRequest(
         key=3,
@@ -43,7 +48,24 @@ def test_every_tensor_becomes_its_field() -> None:
         presence_penalty=-1.0,
         frequency_penalty=2.0,
         seed=2**64 - 1,
+        top_logprobs=5,
+        guide_type="choice",
+        guide='["é"]',
+        lora_name="tuned",
     )
+
+
+def test_what_was_not_asked_for_is_off() -> None:
+    request = engine_request(1, {"input_ids": np.array([[5]], np.int32)}.get)
+    assert (request.top_logprobs, request.guide_type, request.guide, request.lora_name) == (None, "", "", "")
+
+
+@pytest.mark.parametrize(("asked", "top", "count"), [(True, None, 0), (True, 3, 3), (False, 3, None), (False, 0, None)])
+def test_the_likeliest_tokens_come_with_the_log_probs_only(asked: bool, top: int | None, count: int | None) -> None:
+    tensors = {"input_ids": np.array([[5]], np.int32), "return_log_probs": np.array([[asked]])}
+    if top is not None:
+        tensors["top_logprobs"] = np.array([[top]], np.int32)
+    assert engine_request(1, tensors.get).top_logprobs == count
 
 
 def test_no_end_id_is_minus_one() -> None:

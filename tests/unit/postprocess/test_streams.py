@@ -33,7 +33,7 @@ def streams(tmp_path: Path, engine: EngineTable, monkeypatch: pytest.MonkeyPatch
 
 def context(**changes: Any) -> str:
     fields = {"stop": [], "include_stop": False, "skip_special": True, "stream": True, "end_ids": [], "min_tokens": 0}
-    return json.dumps({**fields, "num_input_tokens": 3, "echo_text": "", "echo_ids": [], **changes})
+    return json.dumps({**fields, "logprobs": False, "num_input_tokens": 3, "echo_text": "", "echo_ids": [], **changes})
 
 
 def feed(streams: Streams, key: StreamKey, data: bytes, reason: str = "", context: str = "") -> Reply | None:

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from preprocess.errors import InvalidRequest
 from preprocess.fields import READERS
+from preprocess.guide import FREE, Guide
 from preprocess.pipeline import Pipeline, Request
 from preprocess.prepared import Prepared
 from tests.toy_tokenizers import IM_END
@@ -41,6 +42,11 @@ GENERATION_FIELDS: dict[str, Any] = {
     "presence_penalty": 0.5,
     "frequency_penalty": -0.5,
     "seed": 2**64 - 1,
+    "return_log_probs": True,
+    "top_logprobs": 20,
+    "guided_decoding_guide_type": "regex",
+    "guided_decoding_guide": "[a-z]+",
+    "lora_name": "tuned",
 }
 CHAT_FIELDS: dict[str, Any] = {
     "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}],
@@ -96,6 +102,9 @@ def test_every_declared_field_is_honoured(
         presence_penalty=0.5,
         frequency_penalty=-0.5,
         seed=2**64 - 1,
+        top_logprobs=20,
+        guide=Guide("regex", "[a-z]+"),
+        lora_name="tuned",
         stream=False,
         stream_context=answer.stream_context,
     )
@@ -108,6 +117,7 @@ def test_every_declared_field_is_honoured(
         "include_stop": True,
         "skip_special": False,
         "stream": False,
+        "logprobs": True,
         "end_ids": [9, 7],
         "min_tokens": 3,
         "num_input_tokens": len(ids),
@@ -126,6 +136,7 @@ def test_a_silent_client_gets_the_rest_of_the_context_and_the_models_defaults(by
     assert (answer.temperature, answer.top_k, answer.top_p) == (0.0, 0, 1.0)
     assert answer.stream is True
     assert (answer.stop_words, answer.bad_words) == ([], [])
+    assert (answer.top_logprobs, answer.guide, answer.lora_name) == (None, FREE, "")
     assert context(answer)["echo_text"] == ""
 
 

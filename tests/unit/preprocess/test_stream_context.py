@@ -11,7 +11,13 @@ from preprocess.stream_context import is_echo, stream_context
 
 def test_defaults_are_written_out() -> None:
     text = stream_context(
-        RequestFields(), stop=["é\n"], is_stream=True, end_ids=(2, 257), min_tokens=4, num_input_tokens=3
+        RequestFields(),
+        stop=["é\n"],
+        is_stream=True,
+        has_logprobs=False,
+        end_ids=(2, 257),
+        min_tokens=4,
+        num_input_tokens=3,
     )
     assert text.isascii()
     assert json.loads(text) == {
@@ -19,6 +25,7 @@ def test_defaults_are_written_out() -> None:
         "include_stop": False,
         "skip_special": True,
         "stream": True,
+        "logprobs": False,
         "end_ids": [2, 257],
         "min_tokens": 4,
         "num_input_tokens": 3,
@@ -30,10 +37,19 @@ def test_defaults_are_written_out() -> None:
 def test_what_the_client_says_is_written_out() -> None:
     fields = RequestFields(include_stop_str_in_output=True, skip_special_tokens=False)
     text = stream_context(
-        fields, stop=[], is_stream=False, end_ids=(), min_tokens=0, num_input_tokens=1, echo_text="\x00", echo_ids=[4]
+        fields,
+        stop=[],
+        is_stream=False,
+        has_logprobs=True,
+        end_ids=(),
+        min_tokens=0,
+        num_input_tokens=1,
+        echo_text="\x00",
+        echo_ids=[4],
     )
     context = json.loads(text)
     assert (context["include_stop"], context["skip_special"], context["stream"]) == (True, False, False)
+    assert context["logprobs"] is True
     assert (context["echo_text"], context["echo_ids"]) == ("\x00", [4])
 
 
