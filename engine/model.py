@@ -21,6 +21,7 @@ import triton_python_backend_utils as pb_utils
 from .adapter import EngineDiedError, EngineRequest, RefusedError
 from .adapters import make_adapter
 from .capabilities import check_supported
+from .log_prob_arrays import NO_TOKEN, log_prob_arrays
 from .process_check import is_alive
 from .pump import Pump
 from .request_tensors import Reader, engine_request
@@ -31,7 +32,6 @@ from .stream_table import EngineTable, TableFullError, table_path
 logger = logging.getLogger(__name__)
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 LAST_WORDS_S = 0.5
-NO_TOKEN = 2**31 - 1  # no vocabulary has it, so it is no text; stands for ids that do not fit into INT32
 
 
 class DrainingError(Exception):
@@ -122,6 +122,8 @@ class Responder:
             tensors.append(pb_utils.Tensor("stream_context", np.array([[chunk.context]], np.object_)))
         if chunk.finish_reason:
             tensors.append(pb_utils.Tensor("finish_reason", np.array([[chunk.finish_reason]], np.object_)))
+        if chunk.logprobs:
+            tensors += [pb_utils.Tensor(name, array) for name, array in log_prob_arrays(chunk.logprobs).items()]
         self._sender.send(pb_utils.InferenceResponse(tensors), flags=FINAL if is_last else 0)
 
     def fail(self, message: str) -> None:

@@ -11,10 +11,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from .adapter import EngineAdapter, EngineDiedError, EngineRequest, TokenDelta
+from .adapter import EngineAdapter, EngineDiedError, EngineRequest, TokenDelta, TokenLogprob
 from .stream import Chunk, Responder, Stream, engine_key, row_of
 from .stream_table import EngineTable
 
@@ -169,6 +169,8 @@ class Pump:
         if stream is None or engine_key(stream.key) != delta.key or stream.finish_reason:
             return  # it was aborted, and the engine had not heard of it yet
         stream.pending += delta.ids
+        if delta.logprobs:
+            stream.pending_logprobs += delta.logprobs
         stream.finish_reason = delta.finish_reason
         stream.error = delta.error
         self._advance(stream)
@@ -182,6 +184,7 @@ class Pump:
         elif not stream.finish_reason and self._table.is_stopped(stream.key):
             self._adapter.abort(engine_key(stream.key))
             stream.pending.clear()
+            stream.pending_logprobs.clear()
             stream.finish_reason = "stop"
         self._advance(stream)
 
@@ -213,12 +216,12 @@ class Pump:
         self._allowance_s -= CHUNK_CPU_S / self._streaming_cores
         stream.is_closed = bool(stream.finish_reason)
         stream.sent_at_s = self._clock()
-        ids, context = stream.pending, stream.context
-        stream.pending, stream.context = [], ""
-        self._deliver(stream, ids, context)
+        ids, logprobs, context = stream.pending, stream.pending_logprobs, stream.context
+        stream.pending, stream.pending_logprobs, stream.context = [], [], ""
+        self._deliver(stream, ids, logprobs, context)
 
-    def _deliver(self, stream: Stream, ids: list[int], context: str) -> None:
-        chunk = Chunk(stream.key, self._table.send(stream.key), ids, context, stream.finish_reason)
+    def _deliver(self, stream: Stream, ids: list[int], logprobs: Sequence[TokenLogprob], context: str) -> None:
+        chunk = Chunk(stream.key, self._table.send(stream.key), ids, context, stream.finish_reason, logprobs)
         try:
             stream.responder.send(chunk, is_last=stream.is_closed)
         except Exception:
@@ -256,7 +259,7 @@ class Pump:
             logger.warning("stream %d.%d: no acknowledgement, the stream is given up", *stream.key)
             self._adapter.abort(engine_key(stream.key))
             stream.finish_reason, stream.is_closed = "abort", True
-            self._deliver(stream, [], "")
+            self._deliver(stream, [], (), "")
         self._forget(stream)
 
     def _leave_window(self, stream: Stream) -> None:

@@ -5,6 +5,10 @@ are repeated up to `max_tokens` while nothing ends them. Tests that need more (f
 a file of scripts. All running sequences make a token in the same step, as in a real engine that batches in flight; a
 step that is late is made up for, so that the rate is the set one.
 
+Log probabilities, where a request asks for them, follow from the id alone. Ids come in rows of seven, 0 to 6, 7 to 13
+and so on, each row's first one the likeliest: the n-th of a row (from 0) has -n / 8. The likeliest ids told with a
+token are those from the beginning of its row on, with -0 / 8, -1 / 8, ...: it is among them if there are enough.
+
 Benchmarks that ask how long a token is under way name a `trace_file`, for which see token_trace.py.
 """
 
@@ -20,8 +24,10 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from .adapter import EngineDiedError, EngineRequest, Load, TokenDelta
+from .adapter import EngineDiedError, EngineRequest, Load, TokenDelta, TokenLogprob
 from .token_trace import TokenTrace
+
+ROW = 7  # ids that have different log probabilities
 
 
 @dataclass
@@ -48,6 +54,12 @@ class Sequence:
         request = self.request
         self.cycle = request.prompt_ids + request.end_ids[:1]
         self.ends = {*request.end_ids, *(stop[0] for stop in request.stop_sequences if len(stop) == 1)}
+
+
+def token_logprob(token_id: int, top: int) -> TokenLogprob:
+    """What is told of a token, with the `top` likeliest."""
+    place = token_id % ROW
+    return TokenLogprob(-place / 8, tuple((token_id - place + n, -n / 8) for n in range(top)))
 
 
 class ScriptedAdapter:
@@ -168,8 +180,13 @@ class ScriptedAdapter:
 
     def _advance(self, sequence: Sequence, steps: int) -> TokenDelta:
         """Up to `steps` steps of one sequence."""
-        if sequence.script:
-            return self._advance_script(sequence, sequence.script, steps)
+        script, top = sequence.script, sequence.request.top_logprobs
+        delta = self._advance_script(sequence, script, steps) if script else self._advance_prompt(sequence, steps)
+        if top is None:
+            return delta
+        return delta._replace(logprobs=tuple(token_logprob(token_id, top) for token_id in delta.ids))
+
+    def _advance_prompt(self, sequence: Sequence, steps: int) -> TokenDelta:
         cycle, made = sequence.cycle, sequence.made
         count = min(steps, sequence.request.max_tokens - made)
         return self._cut(sequence, [cycle[(made + step) % len(cycle)] for step in range(count)])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from .adapter import TokenLogprob
 from .stream_table import StreamKey
 
 
@@ -16,6 +18,7 @@ class Chunk(NamedTuple):
     ids: list[int]
     context: str
     finish_reason: str
+    logprobs: Sequence[TokenLogprob] = ()  # one for each of `ids` where the request asked for them
 
 
 class Responder(Protocol):
@@ -37,6 +40,7 @@ class Stream:
     context: str
     responder: Responder
     pending: list[int] = field(default_factory=list)
+    pending_logprobs: list[TokenLogprob] = field(default_factory=list)
     finish_reason: str = ""
     error: str = ""
     is_in_flight: bool = False

@@ -33,6 +33,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"prompt_ids": [1], "steps": [[97, 4294967296, 98, -1, 300]]},
         {"prompt_ids": [2], "steps": [], "fault": "raise"},
         {"prompt_ids": [3], "steps": [], "fault": "stall"},
+        {"prompt_ids": [4], "steps": [[9, 10]]},
     ]
     (tmp_path / "scripts.json").write_text(json.dumps(scripts))
     assemble(tmp_path / "repository", "m", tokenizer_dir, settings)
@@ -138,6 +139,29 @@ def test_engine_ids_that_fit_no_int32_become_one_that_no_vocabulary_has(engine: 
     assert values["output_ids"] == [97, 2**31 - 1, 98, -1, 300]
     assert values["finish_reason"] == [b"stop"]
     assert values["stream_key"][2] == 1
+
+
+CHOSEN = {"output_log_probs": [-0.25, -0.375]}
+LIKELIEST = {"top_ids": [7, 8, 7, 8], "top_log_probs": [0.0, -0.125, 0.0, -0.125]}
+
+
+@pytest.mark.parametrize(("top", "told"), [(None, {}), (0, CHOSEN), (2, CHOSEN | LIKELIEST)])
+def test_engine_tells_log_probabilities_only_when_asked(engine: Any, top: int | None, told: dict[str, Any]) -> None:
+    asked = {} if top is None else {"return_log_probs": np.array([[True]]), "top_logprobs": int32(top)}
+    request = InferenceRequest(input_ids=int32(4), **asked)
+    engine.execute([request])
+    wait_closed(request)
+    values = request.sender.responses[0].values()
+    assert values.pop("output_ids") == [9, 10]
+    assert {name: value for name, value in values.items() if name not in ("stream_key", "finish_reason")} == told
+
+
+def test_engine_refuses_by_name_what_this_one_cannot_do(engine: Any) -> None:
+    request = InferenceRequest(input_ids=int32(9), guided_decoding_guide_type=text("json"))
+    engine.execute([request])
+    error = request.sender.responses[0].error()
+    assert error.code() == TritonError.INVALID_ARG
+    assert error.message().startswith("guided_decoding_guide_type: the scripted engine ")
 
 
 def test_engine_error_of_one_request(engine: Any) -> None:

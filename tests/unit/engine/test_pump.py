@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.adapter import EngineDiedError, EngineRequest, RefusedError, TokenDelta
+from engine.adapter import EngineDiedError, EngineRequest, RefusedError, TokenDelta, TokenLogprob
 from engine.pump import ACK_POLL_S, CHUNK_CPU_S, IDLE_POLL_S, LATE_S, WARM_UP_CPU_S, WINDOW, Pump
 from engine.stream import engine_key
 from engine.stream_table import EngineTable, PostprocessTable, TableFullError
@@ -47,8 +47,10 @@ class Bench:
         self.pump.admit(request_id, context, responder, lambda key: EngineRequest(key, (1,), 8))
         return list(self.adapter.requests)[-1], responder
 
-    def make(self, key: int, *ids: int, reason: str = "", error: str = "") -> None:
-        self.adapter.deltas.append(TokenDelta(key, ids, reason, error))
+    def make(self, key: int, *ids: int, reason: str = "", error: str = "", told: bool = False) -> None:
+        """`told` is with log probabilities, whose values are the ids."""
+        logprobs = tuple(map(TokenLogprob, ids)) if told else ()
+        self.adapter.deltas.append(TokenDelta(key, ids, reason, error, logprobs))
         self.pump.turn()
 
     def ack(self, responder: FakeResponder) -> None:
@@ -84,6 +86,33 @@ def test_one_chunk_in_flight_and_ids_made_in_between_ride_together(bench: Bench)
     bench.ack(responder)
     bench.make(key, 4)
     assert sent(responder)[2:] == [(3, [4], "")]
+
+
+def told(responder: FakeResponder) -> list[list[float]]:
+    return [[token.logprob for token in chunk.logprobs] for chunk in responder.chunks]
+
+
+def test_log_probabilities_ride_with_their_ids(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.wait(HEARTBEAT_S + 0.1)
+    bench.ack(responder)
+    bench.make(key, 1, told=True)
+    bench.make(key, 2, 3, told=True)
+    bench.make(key, 4, told=True)
+    bench.ack(responder)
+    bench.make(key, reason="length")
+    bench.ack(responder)
+    assert told(responder) == [[], [1], [2, 3, 4], []] == [chunk.ids for chunk in responder.chunks]
+
+
+def test_a_stop_drops_the_log_probabilities_of_the_ids_it_drops(bench: Bench) -> None:
+    key, responder = bench.admit()
+    bench.make(key, 1, told=True)
+    bench.make(key, 2, told=True)
+    bench.post.stop(responder.chunks[0].key)
+    bench.ack(responder)
+    bench.make(key, 3, told=True)
+    assert told(responder) == [[1], []] == [chunk.ids for chunk in responder.chunks]
 
 
 def test_context_goes_with_the_first_chunk_only(bench: Bench) -> None:
@@ -391,7 +420,8 @@ def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory
         if move in ("make", "finish") and not finished[stream]:
             finished[stream] = move == "finish"
             made[stream].append(100 * stream + len(made[stream]))
-            bench.make(keys[stream], made[stream][-1], reason="length" if finished[stream] else "")
+            reason = "length" if finished[stream] else ""
+            bench.make(keys[stream], made[stream][-1], reason=reason, told=stream == 1)
         elif move == "ack" and responders[stream].chunks:
             bench.ack(responders[stream])
         else:
@@ -401,11 +431,12 @@ def test_every_id_arrives_once_and_in_order_whatever_the_timing(tmp_path_factory
     for stream, responder in enumerate(responders):
         if not finished[stream]:
             made[stream].append(-1)
-            bench.make(keys[stream], -1, reason="length")
+            bench.make(keys[stream], -1, reason="length", told=stream == 1)
         for _ in range(2):
             if responder.chunks:
                 bench.ack(responder)
         assert [token for chunk in responder.chunks for token in chunk.ids] == made[stream]
+        assert told(responder) == [chunk.ids if stream == 1 else [] for chunk in responder.chunks]
         assert responder.is_done
     assert bench.table.live == 0
     bench.table.close()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine.adapter import EngineDiedError, EngineRequest, Load
-from engine.scripted_adapter import ScriptedAdapter
+from engine.adapter import EngineDiedError, EngineRequest, Load, TokenLogprob
+from engine.scripted_adapter import ScriptedAdapter, token_logprob
 
 FAST = 5000.0
 
@@ -138,3 +138,29 @@ def test_stalled_request_makes_nothing_more(scripts: str) -> None:
 def test_dead_engine_says_so(scripts: str) -> None:
     with pytest.raises(EngineDiedError):
         play(adapter(script_file=scripts), EngineRequest(1, (4,), 9))
+
+
+@pytest.mark.parametrize(
+    ("token_id", "top", "told"),
+    [
+        (7, 0, TokenLogprob(0.0, ())),
+        (13, 0, TokenLogprob(-0.75, ())),
+        (9, 2, TokenLogprob(-0.25, ((7, 0.0), (8, -0.125)))),
+        (9, 3, TokenLogprob(-0.25, ((7, 0.0), (8, -0.125), (9, -0.25)))),
+    ],
+)
+def test_log_probabilities_follow_from_the_id(token_id: int, top: int, told: TokenLogprob) -> None:
+    assert token_logprob(token_id, top) == told
+
+
+def test_log_probabilities_come_with_each_id_and_only_when_asked_for(scripts: str) -> None:
+    for prompt in ((7, 13), (1,)):
+        for top in (None, 0, 2):
+            engine = adapter(script_file=scripts)
+            engine.submit(EngineRequest(1, prompt, 5, end_ids=(2,), top_logprobs=top))
+            deltas = []
+            while not (deltas and deltas[-1].finish_reason):
+                deltas += engine.take(0.1)
+            for delta in deltas:
+                told = () if top is None else tuple(token_logprob(token_id, top) for token_id in delta.ids)
+                assert delta.logprobs == told
