@@ -2,6 +2,7 @@
 
 Quantized numbers become float16. That changes a number by at most 2^-11 of itself, or 3e-8 if it is tiny: 0.6 % of the
 step between two neighbours for SmolLM2's Q4_1 and 6 % for its Q8_0 at worst, of which quantizing has lost up to a half.
+OpenVINO's own reader of GGUF rounds the minimum of each Q4_1 block to a whole step, so its answers can be others.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _COPIED = (
     "chat_template.json",
     "generation_config.json",
 )
-# What OpenVINO's reader of GGUF files cannot do does not matter here, nor which tensors there are because of it.
+# What gguf_layout refuses for the sake of OpenVINO's reader, and what has no tensors.
 _NOT_OF_THE_LAYOUT = (
     "hidden_act",
     "layer_types",
@@ -56,6 +57,7 @@ _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_positi
 _BLOCK = 1 << 20  # numbers that are unpacked at once
 _TORCH_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _ITEM_SIZES = {"F32": 4, "F16": 2, "BF16": 2}
+_LARGEST = {"F32": 3.4028234e38, "F16": 65504.0, "BF16": 3.3895314e38}
 _ENCODERS: dict[str, Callable[[Any], Any]] = {
     "F32": lambda numbers: numbers.astype("<f4"),
     "F16": lambda numbers: numbers.astype("<f2"),
@@ -80,9 +82,10 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The config.json to write, and the tensors by their Hugging Face name in the order of the file."""
+    """The config.json to write, its dtype, and the tensors by their Hugging Face name in the order of the file."""
 
     config: dict[str, Any]
+    dtype: str
     sources: dict[str, _Source]
 
     @property
@@ -142,7 +145,8 @@ def _plan(gguf: Path, tokenizer_dir: Path) -> _Plan:
         config[key] = {**(config.get(key) or {}), **scaling}
     for key in ("quantization_config", "dtype"):
         config.pop(key, None)
-    return _Plan({**config, "torch_dtype": _TORCH_DTYPES[_main_dtype(sources)]}, dict(by_alignment))
+    dtype = _main_dtype(sources)
+    return _Plan({**config, "torch_dtype": _TORCH_DTYPES[dtype]}, dtype, dict(by_alignment))
 
 
 def _layout(config: dict[str, Any], architecture: Any, gguf: Path, tokenizer_dir: Path) -> GgufLayout:
@@ -222,13 +226,9 @@ def _write(plan: _Plan, gguf: Path, path: Path, progress: Progress) -> None:
     with path.open("wb") as file:
         file.write(_header(plan.sources))
         for source in plan.sources.values():
-            largest = min(_largest(source.packed.dtype), _largest(_main_dtype(plan.sources)))
+            narrowest = min(source.packed.dtype, plan.dtype, key=lambda dtype: _LARGEST[dtype])
             for block in _blocks(source):
-                if not -largest <= block.min() <= block.max() <= largest:  # nor is a NaN
-                    raise ModelError(
-                        f"{source.packed.name} in {gguf} has a number that is not finite, or too large for a "
-                        f"{_TORCH_DTYPES[_main_dtype(plan.sources)]} ({largest:.5g})"
-                    )
+                _check_range(block, narrowest, f"{source.packed.name} in {gguf}")
                 done += file.write(_ENCODERS[source.packed.dtype](block).data)
                 progress(what, done, plan.size)
 
@@ -259,5 +259,8 @@ def _blocks(source: _Source) -> Iterator[Array]:
         yield hugging_face_order(numbers, len(numbers) // unit) if source.heads else numbers
 
 
-def _largest(dtype: str) -> float:
-    return 65504.0 if dtype == "F16" else float(np.finfo(np.float32).max)
+def _check_range(numbers: Array, dtype: str, what: str) -> None:
+    if not -_LARGEST[dtype] <= numbers.min() <= numbers.max() <= _LARGEST[dtype]:  # nor is a NaN
+        raise ModelError(
+            f"{what} has a number that is not finite, or too large for a {_TORCH_DTYPES[dtype]} ({_LARGEST[dtype]:.5g})"
+        )
