@@ -7,6 +7,7 @@ from copy import copy
 from typing import NamedTuple
 
 from .detokenizer import Detokenizer, detokenizer_for
+from .logprobs import StreamLogprobs
 from .stop_matcher import StopMatcher
 from .stream_context import StreamContext
 from .vocabulary import Vocabulary
@@ -26,7 +27,8 @@ class Answer:
     """Feeds a stream's chunks through detokenizer and stop matcher.
 
     Joined, the deltas are the same for every grouping of the ids into chunks; with `is_stream` false all text comes in
-    the last one. An echoed prompt comes first, verbatim and not searched for stop strings.
+    the last one. An echoed prompt comes first, verbatim and not searched for stop strings. `logprobs`, which is there if
+    the context asks for it, is fed and taken beside it: one entry for each of `num_decoded` ids.
     """
 
     def __init__(self, context: StreamContext, vocabulary: Vocabulary) -> None:
@@ -38,7 +40,8 @@ class Answer:
         self._matcher = StopMatcher(context.stop, include_stop=context.include_stop)
         echo = context.echo_text + self._detokenizer.feed(context.echo_ids, skip_special=False)
         self._unsent = [echo] if echo else []
-        self._num_decoded = 0
+        self.logprobs = _logprobs_for(context, vocabulary) if context.has_logprobs else None
+        self.num_decoded = 0  # ids of the answer so far without an end id that may be its end
         self._end_id: list[int] = []  # an end id that came last: no text if the answer turns out to end there
 
     @property
@@ -49,7 +52,7 @@ class Answer:
     @property
     def num_output_tokens(self) -> int:
         """Ids of the answer so far, an end id included; after a stop string, up to the id that completed it."""
-        return self._num_decoded + len(self._end_id)
+        return self.num_decoded + len(self._end_id)
 
     @property
     def unknown_ids(self) -> int:
@@ -64,7 +67,7 @@ class Answer:
         if self.is_finished:
             return _NOTHING
         ids = self._without_end_id(ids, finish_reason)
-        too_early = max(self.context.min_tokens - self._num_decoded, 0) if self.context.stop else 0
+        too_early = max(self.context.min_tokens - self.num_decoded, 0) if self.context.stop else 0
         text = self._decode(ids[:too_early]) + self._search(ids[too_early:], is_last=bool(finish_reason))
         reason = "stop" if self._matcher.is_stopped else finish_reason
         self.is_finished = bool(reason)
@@ -80,7 +83,7 @@ class Answer:
 
     def _decode(self, ids: Sequence[int]) -> str:
         """The text of ids among which no stop string counts yet."""
-        self._num_decoded += len(ids)
+        self.num_decoded += len(ids)
         return self._detokenizer.feed(ids, skip_special=self.context.skip_special) if ids else ""
 
     def _search(self, ids: Sequence[int], *, is_last: bool) -> str:
@@ -91,9 +94,9 @@ class Answer:
         text = self._matcher.feed(decoded)
         if self._matcher.is_stopped:
             self._end_id = []
-            self._num_decoded += self._ids_up_to_stop(before, ids) if before else len(ids)
+            self.num_decoded += self._ids_up_to_stop(before, ids) if before else len(ids)
             return text
-        self._num_decoded += len(ids)
+        self.num_decoded += len(ids)
         return text + self._matcher.flush() if is_last else text
 
     def _ids_up_to_stop(self, detokenizer: Detokenizer, ids: Sequence[int]) -> int:
@@ -114,3 +117,8 @@ class Answer:
         text = "".join(self._unsent)
         self._unsent.clear()
         return text
+
+
+def _logprobs_for(context: StreamContext, vocabulary: Vocabulary) -> StreamLogprobs:
+    is_text_start = not (context.echo_text or context.echo_ids)
+    return StreamLogprobs(vocabulary, skip_special=context.skip_special, is_text_start=is_text_start)

@@ -10,12 +10,14 @@ import json
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from .logprobs import ChunkLogprobs
 from .settings import parse_settings
 from .stream_table import StreamKey
 from .streams import Reply, Streams
@@ -62,6 +64,7 @@ class TritonPythonModel:
                 context=read_text(request, "stream_context"),
                 ids=read_tensor(request, "output_ids").tolist(),
                 finish_reason=read_text(request, "finish_reason"),
+                read_logprobs=partial(read_logprobs, request),
             )
         except Exception:
             logger.exception("a chunk could not be answered")
@@ -93,6 +96,14 @@ def read_text(request: Any, name: str) -> str:
     return text.decode("utf-8")
 
 
+def read_logprobs(request: Any) -> ChunkLogprobs:
+    """The log probabilities of a chunk; nothing for what is absent."""
+    tensors = [
+        pb_utils.get_input_tensor_by_name(request, name) for name in ("output_log_probs", "top_ids", "top_log_probs")
+    ]
+    return ChunkLogprobs(*(tensor.as_numpy().ravel().tolist() if tensor else [] for tensor in tensors))
+
+
 def to_response(reply: Reply | pb_utils.TritonError) -> Any:
     """An error, or a reply as tensors, each with the batch dimension [1, 1]. A tensor costs: absent values stay out."""
     if isinstance(reply, pb_utils.TritonError):
@@ -105,4 +116,6 @@ def to_response(reply: Reply | pb_utils.TritonError) -> Any:
         tensors.append(pb_utils.Tensor("finish_reason", np.array([[reply.finish_reason]], np.object_)))
     if reply.num_input_tokens is not None:
         tensors.append(pb_utils.Tensor("num_input_tokens", np.array([[reply.num_input_tokens]], np.int32)))
+    if reply.logprobs is not None:
+        tensors.append(pb_utils.Tensor("logprobs", np.array([[reply.logprobs.encode("ascii")]], np.object_)))
     return pb_utils.InferenceResponse(tensors)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .answer import Answer
+from .logprobs import ChunkLogprobs
 from .stream_context import StreamContext
 from .stream_table import PostprocessTable, StreamKey, table_path
 from .vocabulary import Vocabulary
@@ -22,12 +23,16 @@ LEFT_CHECK_INTERVAL_S = 0.5
 
 
 class Reply(NamedTuple):
-    """What the client gets for a chunk; the tokens of the prompt with the first and with the last one."""
+    """What the client gets for a chunk; the tokens of the prompt with the first and with the last one.
+
+    `logprobs` is JSON, None where nobody asked.
+    """
 
     text: str
     finish_reason: str
     num_output_tokens: int
     num_input_tokens: int | None
+    logprobs: str | None = None
 
 
 class Streams:
@@ -43,15 +48,26 @@ class Streams:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def feed(self, key: StreamKey, *, context: str, ids: list[int], finish_reason: str) -> Reply | None:
+    def feed(
+        self,
+        key: StreamKey,
+        *,
+        context: str,
+        ids: list[int],
+        finish_reason: str,
+        read_logprobs: Callable[[], ChunkLogprobs] = ChunkLogprobs,
+    ) -> Reply | None:
         """Take a chunk of the stream; None when the client is to see nothing of it.
 
         `context` comes with the first chunk. Raises ValueError when that is not one, KeyError when it never came.
+        `read_logprobs` is called only for a stream that asked.
         """
         if context:
             self._open_table()
             self._answers[key] = Answer(StreamContext.parse(context), self._vocabulary)
         answer = self._answers[key]
+        if answer.logprobs:
+            answer.logprobs.add(ids, read_logprobs())
         unknown_before = answer.unknown_ids
         delta = answer.feed(ids, finish_reason)
         if answer.unknown_ids and not unknown_before:
@@ -68,7 +84,8 @@ class Streams:
         is_end = answer.is_first_reply or delta.finish_reason
         answer.is_first_reply = False
         num_input_tokens = answer.context.num_input_tokens if is_end else None
-        return Reply(delta.text, delta.finish_reason, answer.num_output_tokens, num_input_tokens)
+        logprobs = answer.logprobs.take(answer.num_decoded) if answer.logprobs else None
+        return Reply(delta.text, delta.finish_reason, answer.num_output_tokens, num_input_tokens, logprobs)
 
     def drop(self, key: StreamKey) -> None:
         """Forget a stream that cannot go on, and tell the engine."""

@@ -256,6 +256,25 @@ def test_postprocess_streams_deltas(repository: Path, engine: Any) -> None:
     ]
 
 
+def test_postprocess_tells_log_probabilities_when_asked(repository: Path, engine: Any) -> None:
+    model = start(repository, "postprocess")
+    told = {
+        "output_log_probs": np.array([[-0.5]], np.float32),
+        "top_ids": int32(97, IM_END),
+        "top_log_probs": np.array([[-0.25, -np.inf]], np.float32),
+    }
+    requests = [
+        chunk(1, b"", stream_context=context(logprobs=True)),
+        chunk(2, b"b", **told),
+        chunk(3, b"", finish_reason=text("length")),
+    ]
+    model.execute(requests)
+    model.finalize()
+    entries = [json.loads(request.sender.responses[0].values()["logprobs"][0]) for request in requests]
+    top = [{"token": "a", "logprob": -0.25, "bytes": [97]}, {"token": "<|im_end|>", "logprob": -9999.0, "bytes": []}]
+    assert entries == [[], [{"token": "b", "logprob": -0.5, "bytes": [98], "top_logprobs": top}], []]
+
+
 def test_postprocess_tells_the_engine_of_a_client_that_left(repository: Path, engine: Any) -> None:
     model = start(repository, "postprocess")
     running = prompt(3)

@@ -11,6 +11,7 @@ import pytest
 
 from engine.stream_table import EngineTable, StreamKey, table_path
 from postprocess import streams as streams_module
+from postprocess.logprobs import ChunkLogprobs
 from postprocess.streams import Reply, Streams
 
 from .streams import BYTE_LEVEL
@@ -87,6 +88,37 @@ def test_tokens_of_the_prompt_come_with_the_first_and_the_last_reply(streams: St
     key = engine.open()
     replies = [feed(streams, key, b"a", context=context()), feed(streams, key, b"b"), feed(streams, key, b"c", "stop")]
     assert replies == [Reply("a", "", 1, 3), Reply("b", "", 2, None), Reply("c", "stop", 3, 3)]
+
+
+def test_log_probabilities_come_with_each_reply_of_a_stream_that_asked(streams: Streams, engine: EngineTable) -> None:
+    def feed_asked(data: bytes, reason: str = "", context: str = "") -> tuple[str, list[str]] | None:
+        told = ChunkLogprobs([0.0] * len(data))
+        reply = streams.feed(key, context=context, ids=list(data), finish_reason=reason, read_logprobs=lambda: told)
+        return reply and (reply.text, [entry["token"] for entry in json.loads(reply.logprobs or "")])
+
+    key = engine.open()
+    assert feed_asked(b"", context=context(logprobs=True)) == ("", [])
+    assert feed_asked(b"ab") == ("ab", ["a", "b"])
+    assert feed_asked(b"\xc3") is None
+    assert feed_asked(b"\xa9c", "length") == ("éc", ["\ufffd", "\ufffd", "c"])
+    key = engine.open()
+    assert feed_asked(b"ab", context=context(logprobs=True, stream=False, stop=["bc"])) is None
+    assert feed_asked(b"cde") == ("a", ["a", "b", "c"])
+    assert feed_asked(b"", "stop") is None
+
+
+def test_log_probabilities_are_not_read_for_others(streams: Streams, engine: EngineTable) -> None:
+    def unread() -> ChunkLogprobs:
+        pytest.fail("read")
+
+    key = engine.open()
+    reply = streams.feed(key, context=context(), ids=[97], finish_reason="length", read_logprobs=unread)
+    assert reply == Reply("a", "length", 1, 3, None)
+
+
+def test_stream_that_asked_and_was_told_nothing_is_an_error(streams: Streams, engine: EngineTable) -> None:
+    with pytest.raises(ValueError, match=r"^1 ids came with log probabilities of \[0, 0, 0\]$"):
+        feed(streams, engine.open(), b"a", context=context(logprobs=True))
 
 
 def test_client_that_left_stops_its_stream(streams: Streams, engine: EngineTable) -> None:
