@@ -27,8 +27,8 @@ class Answer:
     """Feeds a stream's chunks through detokenizer and stop matcher.
 
     Joined, the deltas are the same for every grouping of the ids into chunks; with `is_stream` false all text comes in
-    the last one. An echoed prompt comes first, verbatim and not searched for stop strings. `logprobs`, which is there if
-    the context asks for it, is fed and taken beside it: one entry for each of `num_decoded` ids.
+    the last one. An echoed prompt comes first, verbatim and not searched for stop strings. `logprobs`, there if the
+    context asks for it, is fed and taken beside it: one entry for each of `num_decoded` ids.
     """
 
     def __init__(self, context: StreamContext, vocabulary: Vocabulary) -> None:
