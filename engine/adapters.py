@@ -11,6 +11,7 @@ ADAPTERS = {
     "openvino": ("openvino_adapter", "OpenVinoAdapter"),
     "scripted": ("scripted_adapter", "ScriptedAdapter"),
     "transformers": ("transformers_adapter", "TransformersAdapter"),
+    "vllm": ("vllm_adapter", "VllmAdapter"),
 }
 
 

@@ -8,6 +8,9 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any
 
+TRITONS = ("EXECUTION_ENV_PATH",)
+"""Parameters that are the Python backend's own."""
+
 
 @dataclass(frozen=True)
 class EngineSettings:
@@ -23,7 +26,8 @@ class EngineSettings:
 
 def parse_settings(parameters: dict[str, dict[str, str]]) -> EngineSettings:
     """From the `parameters` of the model's config."""
-    values = {name: json.loads(parameter["string_value"]) for name, parameter in parameters.items()}
+    ours = {name: value for name, value in parameters.items() if name not in TRITONS}
+    values = {name: json.loads(parameter["string_value"]) for name, parameter in ours.items()}
     own = {name: values.pop(name) for name in list(values) if name in EngineSettings.__dataclass_fields__}
     own["run_dir"] = own["run_dir"] or os.environ.get("TRITONE_RUN_DIR") or tempfile.gettempdir()
     return EngineSettings(**own, adapter=values)

@@ -14,7 +14,17 @@ from typing import Any
 
 from .config_pbtxt import ensemble_config, stage_config, stage_model, to_text
 from .contract import STAGES, Party
-from .settings import ADAPTERS, ENGINE, POSTPROCESS, PREPROCESS, STAGE_OPTIONS, Setting, SettingError, check_settings
+from .settings import (
+    ADAPTERS,
+    ENGINE,
+    OPEN_ENDED,
+    POSTPROCESS,
+    PREPROCESS,
+    STAGE_OPTIONS,
+    Setting,
+    SettingError,
+    check_settings,
+)
 
 SOURCE = Path(__file__).resolve().parent.parent
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -44,10 +54,11 @@ def assemble(target: Path, model: str, tokenizer_dir: Path, settings: Mapping[st
         raise FileExistsError(f"{target} is not empty")
     instances = {"preprocess": parameters["preprocess"].pop("preprocess_instances")}
     served_name = parameters["preprocess"].pop("served_name") or model
+    environments = {"engine": parameters["preprocess"].pop("engine_env")}
     for stage in STAGES:
         folder = target / stage_model(model, stage)
         _copy_stage(stage, folder / "1")
-        config = stage_config(stage, model, parameters[stage], instances.get(stage, 1))
+        config = stage_config(stage, model, parameters[stage], instances.get(stage, 1), environments.get(stage, ""))
         (folder / "config.pbtxt").write_text(to_text(config), "utf-8")
     _copy_tokenizer(tokenizer_dir, target / stage_model(model, "preprocess") / "1" / "tokenizer", TOKENIZER_FILES)
     _copy_tokenizer(tokenizer_dir, target / stage_model(model, "postprocess") / "1" / "tokenizer", TOKENIZER_FILES[:1])
@@ -60,13 +71,17 @@ def stage_parameters(settings: Mapping[str, Any]) -> dict[Party, dict[str, Any]]
     engine = settings.get("engine")
     adapter = ADAPTERS.get(engine, ()) if isinstance(engine, str) else ()
     known = _unique((*PREPROCESS, *STAGE_OPTIONS, *ENGINE, *adapter, *POSTPROCESS))
-    checked = check_settings(dict(settings), known)
+    names = {setting.name for setting in known}
+    unchecked = {name: value for name, value in settings.items() if engine in OPEN_ENDED and name not in names}
+    checked = check_settings({name: value for name, value in settings.items() if name not in unchecked}, known)
     tables = {
         "preprocess": (*PREPROCESS, *STAGE_OPTIONS),
         "engine": (*ENGINE, *adapter),
         "postprocess": POSTPROCESS,
     }
-    return {stage: {setting.name: checked[setting.name] for setting in tables[stage]} for stage in STAGES}
+    dealt = {stage: {setting.name: checked[setting.name] for setting in tables[stage]} for stage in STAGES}
+    dealt["engine"] |= unchecked
+    return dealt
 
 
 def _unique(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:

@@ -20,8 +20,13 @@ MAX_BATCH_SIZE = {"preprocess": 64, "engine": 1, "postprocess": 1}
 IS_DECOUPLED = {"preprocess": False, "engine": True, "postprocess": True}
 
 
-def stage_config(stage: Party, model: str, parameters: Mapping[str, Any], instances: int = 1) -> Any:
-    """The ModelConfig of `<model>_<stage>`. Each parameter's value is written as JSON."""
+def stage_config(
+    stage: Party, model: str, parameters: Mapping[str, Any], instances: int = 1, environment: str = ""
+) -> Any:
+    """The ModelConfig of `<model>_<stage>`. Each parameter's value is written as JSON.
+
+    `environment` is the virtual environment to run the stage in, if not the server's own: Triton reads that itself.
+    """
     config = model_config_pb2.ModelConfig(
         name=stage_model(model, stage), backend="python", max_batch_size=MAX_BATCH_SIZE[stage]
     )
@@ -35,6 +40,8 @@ def stage_config(stage: Party, model: str, parameters: Mapping[str, Any], instan
         config.dynamic_batching.SetInParent()
     for name, value in parameters.items():
         config.parameters[name].string_value = json.dumps(value)
+    if environment:
+        config.parameters["EXECUTION_ENV_PATH"].string_value = environment
     return config
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 from dataclasses import dataclass
@@ -44,8 +45,11 @@ class Setting:
         return f"{self.minimum:g} to {self.maximum:g}"
 
 
+_TRUST_REMOTE_CODE = Setting("trust_remote_code", bool, False, "run Python code that comes with the model")
+_MAX_MODEL_LEN = Setting("max_model_len", int, REQUIRED, "longest prompt and answer together, in tokens", 2, 2**31 - 1)
+
 PREPROCESS = (
-    Setting("max_model_len", int, REQUIRED, "longest prompt and answer together, in tokens", 2, 2**31 - 1),
+    _MAX_MODEL_LEN,
     Setting("vocab_size", int, REQUIRED, "token ids are below this", 1, 2**31 - 1),
     Setting("stream_default", bool, True, "what a request without `stream` gets"),
     Setting(
@@ -56,9 +60,10 @@ PREPROCESS = (
         choices=("auto", "none"),
     ),
     Setting("chat_template", str, "", "a Jinja file to use instead of the model's chat template"),
-    Setting("trust_remote_code", bool, False, "run Python code that comes with the tokenizer"),
+    _TRUST_REMOTE_CODE,
 )
 
+_HUGGING_FACE_FOLDER = Setting("model_path", str, REQUIRED, "a Hugging Face folder")
 _MAX_NUM_SEQS = Setting("max_num_seqs", int, 32, "most requests running at once", 1, 2**20)
 _STREAMING_CPU_SHARE = Setting(
     "streaming_cpu_share",
@@ -96,7 +101,7 @@ ADAPTERS = {
         Setting("trace_file", str, "", "where to note the time of every token, for benchmarks"),
     ),
     "transformers": (
-        Setting("model_path", str, REQUIRED, "a Hugging Face folder"),
+        _HUGGING_FACE_FOLDER,
         _MAX_NUM_SEQS,
         Setting(
             "dtype",
@@ -106,10 +111,29 @@ ADAPTERS = {
             choices=("auto", "float32", "bfloat16", "float16"),
         ),
         Setting("device", str, "cpu", "the PyTorch device: cpu, cuda, cuda:1 and so on"),
-        Setting("trust_remote_code", bool, False, "run Python code that comes with the model"),
+        _TRUST_REMOTE_CODE,
+        _STREAMING_CPU_SHARE,
+    ),
+    "vllm": (
+        _HUGGING_FACE_FOLDER,
+        _MAX_MODEL_LEN,
+        dataclasses.replace(_MAX_NUM_SEQS, default=128),
+        Setting(
+            "kv_cache_gib",
+            int,
+            0,
+            "size of the KV cache in GiB; 0: on a GPU what gpu_memory_utilization leaves, on a CPU 1",
+            0,
+            2**20,
+        ),
+        Setting("lora_modules", dict, {}, "LoRA adapters: the name of each and its folder"),
+        _TRUST_REMOTE_CODE,
         _STREAMING_CPU_SHARE,
     ),
 }
+
+OPEN_ENDED = ("vllm",)
+"""Engines that take settings of their own besides, and check their names when they start."""
 
 ENGINE = (
     Setting("engine", str, REQUIRED, "the engine behind the adapter", choices=tuple(ADAPTERS)),
@@ -123,6 +147,7 @@ POSTPROCESS = (Setting("run_dir", str, "", "as the engine's"),)
 
 STAGE_OPTIONS = (
     Setting("preprocess_instances", int, 1, "tokenizer processes", 1, 64),
+    Setting("engine_env", str, "", "virtual environment with the engine's libraries; empty: the server's own"),
     Setting("served_name", str, "", "what clients of the gateway call the model; empty: as Triton does"),
 )
 

@@ -39,8 +39,13 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    model: str | None = Field(None, min_length=1, description="A GGUF file, an OpenVINO folder or a model folder")
+    model: str | None = Field(
+        None, min_length=1, description="A Hugging Face folder, a GGUF file or an OpenVINO folder"
+    )
     engine: Engine = Field("openvino", description=f"What runs the model: {', '.join(ADAPTERS)}")
+    engine_env: str | None = Field(
+        None, min_length=1, description="Virtual environment with the engine's libraries, if not the one of Tritone"
+    )
     name: str | None = Field(
         None,
         min_length=1,
@@ -83,5 +88,5 @@ class Config(BaseModel):
         return addresses | gateway
 
 
-REPOSITORY_FIELDS = ("engine", "name", "max_model_len", "max_num_seqs", "kv_cache_gib")
+REPOSITORY_FIELDS = ("engine", "engine_env", "name", "max_model_len", "max_num_seqs", "kv_cache_gib")
 """The fields that say what is in the model repository; the others say how it is served."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
+from pathlib import Path
 
 import click
 import psutil
 
 from ensemble_repo.assemble import assemble
 from tritone.config import Config, ConfigError
+from tritone.engine_env import check_engine_env
 from tritone.gateway.server import check as check_gateway
 from tritone.gateway.server import url
 from tritone.gateway.settings import GatewayConfig
@@ -59,8 +61,9 @@ def prepare(config: Config, run: RunDir) -> Launcher:
         check_gateway(gateway)
     check_ports(config.addresses)
     progress = show_progress if config.log_format == "text" else LogProgress()
-    model = find_model(config, progress)
     install = find_tritonserver(progress)
+    check_engine_env(config.engine, Path(config.engine_env).expanduser() if config.engine_env else None, install)
+    model = find_model(config, progress)
     assemble(run.repository, model.name, model.tokenizer_dir, model.settings)
     return Launcher(config, run, model, install, gateway)
 

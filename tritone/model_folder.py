@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,11 +48,14 @@ class ModelFolder(ModelLimits):
     name: str
 
 
-def describe_model(path: Path) -> ModelFolder:
-    """What the file or folder `path` is. Raises ModelError naming what was found there and what is accepted."""
+def describe_model(path: Path, kinds: Sequence[ModelKind] = ("openvino", "gguf", "huggingface")) -> ModelFolder:
+    """What the file or folder `path` is; of a folder that is several things, the first of `kinds`.
+
+    Raises ModelError naming what was found there and what is accepted.
+    """
     if not path.exists():
         raise ModelError(f"there is no {path}; {_ACCEPTED}")
-    kind, weights = _weights(path)
+    kind, weights = _weights(path, kinds)
     tokenizer_dir = _gguf_tokenizer_dir(weights) if kind == "gguf" else _tokenizer_dir(weights)
     limits = read_limits(tokenizer_dir)
     if not limits.eos_token_ids:
@@ -65,25 +69,41 @@ def describe_model(path: Path) -> ModelFolder:
     )
 
 
-def _weights(path: Path) -> tuple[ModelKind, Path]:
+def _weights(path: Path, kinds: Sequence[ModelKind]) -> tuple[ModelKind, Path]:
     if path.is_file():
         return "gguf", _checked_gguf(path)
-    if (path / "openvino_model.xml").is_file():
-        return "openvino", path
-    ggufs = sorted(path.glob("*.gguf"))
-    if len(ggufs) == 1:
-        return "gguf", _checked_gguf(ggufs[0])
-    if ggufs:
-        names = ", ".join(file.name for file in ggufs)
-        raise ModelError(f"{path} has {len(ggufs)} GGUF files ({names}): name the one to serve")
-    if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
-        return "huggingface", path
+    for kind in kinds:
+        if weights := _FINDERS[kind](path):
+            return kind, weights
     if (path / "config.json").is_file() and any(path.glob("pytorch_model*.bin")):
         raise ModelError(
             f"{path} has its weights as pytorch_model.bin; {_ACCEPTED}: convert it with "
             f"`optimum-cli export openvino --model {path} NEW_FOLDER` and serve NEW_FOLDER"
         )
     raise ModelError(f"{path} has {_content(path)}; {_ACCEPTED}")
+
+
+def _find_openvino(folder: Path) -> Path | None:
+    return folder if (folder / "openvino_model.xml").is_file() else None
+
+
+def _find_gguf(folder: Path) -> Path | None:
+    ggufs = sorted(folder.glob("*.gguf"))
+    if len(ggufs) > 1:
+        names = ", ".join(file.name for file in ggufs)
+        raise ModelError(f"{folder} has {len(ggufs)} GGUF files ({names}): name the one to serve")
+    return _checked_gguf(ggufs[0]) if ggufs else None
+
+
+def _find_huggingface(folder: Path) -> Path | None:
+    return folder if (folder / "config.json").is_file() and any(folder.glob("*.safetensors")) else None
+
+
+_FINDERS: dict[ModelKind, Callable[[Path], Path | None]] = {
+    "openvino": _find_openvino,
+    "gguf": _find_gguf,
+    "huggingface": _find_huggingface,
+}
 
 
 def _checked_gguf(path: Path) -> Path:

@@ -16,11 +16,13 @@ from tritone.model_limits import read_limits
 from tritone.model_name import default_name, triton_name
 from tritone.openvino_folder import openvino_folder
 from tritone.progress import Progress, show_progress
+from tritone.safetensors_folder import safetensors_folder
 
 SCRIPTED_MODEL_LEN = 4096
 
 HAVE_A_PLACE = {
     "engine": "--engine",
+    "engine_env": "--engine-env",
     "model_path": "MODEL",
     "max_model_len": "--max-model-len",
     "max_num_seqs": "--max-num-seqs",
@@ -73,6 +75,7 @@ def repository_settings(config: Config, files: ModelFiles) -> dict[str, Any]:
     """The settings of the model repository. Raises ConfigError for one that is given in the wrong place."""
     chosen = {
         "engine": config.engine,
+        "engine_env": str(Path(config.engine_env).expanduser().absolute()) if config.engine_env else None,
         "vocab_size": files.vocab_size,
         "max_model_len": _model_len(config, files),
         "max_num_seqs": config.max_num_seqs,
@@ -98,11 +101,21 @@ def _model_len(config: Config, files: ModelFiles) -> int:
 
 
 def _loadable(path: Path, engine: str, progress: Progress) -> ModelFiles:
-    model = describe_model(path)
-    if engine == "openvino" and model.kind == "gguf":
-        _check_rope(model.path)
-    must_be_converted = engine == "openvino" and model.kind == "huggingface"
-    weights = openvino_folder(model.path, progress) if must_be_converted else model.path
+    """The model in the form that the engine loads, converted if need be."""
+    if engine == "openvino":
+        model = describe_model(path)
+        if model.kind == "gguf":
+            _check_rope(model.path)
+        weights = openvino_folder(model.path, progress) if model.kind == "huggingface" else model.path
+    else:
+        model = describe_model(path, ("huggingface", "gguf", "openvino"))
+        if model.kind == "openvino":
+            raise ModelError(
+                f"{path} is an OpenVINO folder, which the {engine} engine does not load: give it the Hugging Face "
+                "folder or the GGUF file of the model"
+            )
+        is_gguf = model.kind == "gguf"
+        weights = safetensors_folder(model.path, model.tokenizer_dir, progress) if is_gguf else model.path
     return ModelFiles(model.tokenizer_dir, weights, model.vocab_size, model.max_position_embeddings)
 
 

@@ -1,7 +1,8 @@
 """Turns what the server and its stages write into log records of ours. Runs in the launcher's process.
 
 Triton writes lines such as `I1201 07:25:20.756610 8313 grpc_server.cc:2558] "Started …"` and tables, the stages
-`I engine: …` and tracebacks, libraries whatever they like: all of it into one pipe, and none of it may get lost.
+`I engine: …` and tracebacks, vLLM `(EngineCore pid=8) INFO 12-01 07:25:20 [core.py:1] …` before every line, libraries
+whatever they like: all of it into one pipe, and none of it may get lost.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 
 _TRITON = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ([\w-]+)\.\w+:\d+\] ?(.*)")
 _STAGE = re.compile(r"([DIWEC]) (preprocess|engine|postprocess): (.*)")
+_VLLM = re.compile(r"\([\w-]+ pid=\d+\) ([DIWEC])[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?(.*)")
 _LEVELS = {
     "D": logging.DEBUG,
     "I": logging.INFO,
@@ -63,8 +65,9 @@ class RecordReader:
         head = parse_head(line)
         if head is None and not line.strip():
             return
-        if head is None and self._open and self._open.takes(line):
-            self._open.lines.append(line)
+        rest = head.lines[0] if head and head.source == "vllm" else line
+        if (head is None or rest is not line) and self._open and self._open.takes(rest):
+            self._open.lines.append(rest)
             return
         yield from self.flush()
         self._open = head or _headless(line)
@@ -89,6 +92,9 @@ def parse_head(line: str) -> Record | None:
     if match := _STAGE.fullmatch(line):
         letter, source, text = match.groups()
         return Record(_LEVELS[letter], source, [text])
+    if match := _VLLM.fullmatch(line):
+        letter, text = match.groups()
+        return Record(_LEVELS[letter], "vllm", [text])
     return None
 
 

@@ -131,11 +131,14 @@ def test_repository_stands_alone(repository: Path) -> None:
     assert (repository / "m_postprocess" / "1" / "tokenizer" / "tokenizer.json").is_file()
 
 
+NEED_LIBRARIES = ("model", "openvino_adapter", "transformers_adapter", "sampling", "static_batch", "vllm_adapter")
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_stage_modules_import_without_the_project(repository: Path, stage: str) -> None:
     """As Triton does: the version folder is a package called `1`, and nothing of ours is on the path."""
     folder = repository / f"m_{stage}"
-    modules = [path.stem for path in (folder / "1").glob("*.py") if path.stem not in ("model", "openvino_adapter")]
+    modules = [path.stem for path in (folder / "1").glob("*.py") if path.stem not in NEED_LIBRARIES]
     lines = ["import sys, importlib", "sys.path = [entry for entry in sys.path if entry not in ('', '.')]"]
     lines += [f"sys.path.append({str(folder)!r})"]
     lines += [f"importlib.import_module('1.{module}')" for module in modules]
@@ -182,6 +185,16 @@ def test_served_name_is_the_ensembles_to_tell(tmp_path: Path, tokenizer_dir: Pat
         assemble(repository, "m", tokenizer_dir, {**SCRIPTED, **settings})
         assert parse(repository / "m" / "config.pbtxt").parameters["served_name"].string_value == served_name
         assert "served_name" not in parse(repository / "m_preprocess" / "config.pbtxt").parameters
+
+
+def test_the_engines_environment_is_tritons_to_enter(tmp_path: Path, tokenizer_dir: Path, repository: Path) -> None:
+    assemble(tmp_path / "r", "m", tokenizer_dir, {**SCRIPTED, "engine_env": "/opt/an env"})
+    parameters = parse(tmp_path / "r" / "m_engine" / "config.pbtxt").parameters
+    assert parameters["EXECUTION_ENV_PATH"].string_value == "/opt/an env"
+    for stage in ("preprocess", "postprocess"):
+        assert "EXECUTION_ENV_PATH" not in parse(tmp_path / "r" / f"m_{stage}" / "config.pbtxt").parameters
+    assert "EXECUTION_ENV_PATH" not in parse(repository / "m_engine" / "config.pbtxt").parameters
+    assert "engine_env" not in parse(tmp_path / "r" / "m_preprocess" / "config.pbtxt").parameters
 
 
 def test_preprocess_instances(tmp_path: Path, tokenizer_dir: Path) -> None:

@@ -78,6 +78,14 @@ def test_unknown_engine_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("engine", sorted(ADAPTERS))
 def test_adapter_takes_its_settings(engine: str) -> None:
-    required = {setting.name: "x" for setting in ADAPTERS[engine] if setting.default is REQUIRED}
-    parameters = stage_parameters({"engine": engine, "max_model_len": 8, "vocab_size": 8, **required})
+    model = {"model_path": "x"} if "model_path" in names(ADAPTERS[engine]) else {}
+    parameters = stage_parameters({"engine": engine, "max_model_len": 8, "vocab_size": 8, **model})
     assert set(parameters["engine"]) == names(ENGINE) | names(ADAPTERS[engine])
+
+
+def test_an_open_ended_engine_checks_other_names_itself() -> None:
+    settings = {"engine": "vllm", "model_path": "m", "max_model_len": 8, "vocab_size": 8, "dtype": "bfloat16"}
+    parameters = stage_parameters(settings)
+    assert parameters["engine"]["dtype"] == "bfloat16"
+    assert parameters["engine"]["max_model_len"] == parameters["preprocess"]["max_model_len"] == 8
+    assert "dtype" not in parameters["preprocess"]

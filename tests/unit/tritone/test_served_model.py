@@ -12,6 +12,7 @@ from tests.unit.tritone.toy_gguf import BYTE_LEVEL, write_toy_gguf
 from tests.unit.tritone.toy_safetensors import write_toy_folder
 from tritone.config import Config, ConfigError
 from tritone.errors import ModelError
+from tritone.safetensors_gguf import plan_gguf, write_gguf
 from tritone.served_model import ModelFiles, check_settings, find_model, repository_settings
 
 FILES = ModelFiles(Path("/models/tokenizer"), Path("/models/m.gguf"), vocab_size=300, context=64)
@@ -115,3 +116,31 @@ def test_gguf_whose_rope_scaling_openvino_would_leave_out_is_refused(tmp_path: P
     with pytest.raises(ModelError, match=r"toy\.gguf scales its rotary frequencies .* Hugging Face folder instead"):
         find_model(Config(model=str(path), max_model_len=16))
     assert find_model(Config(model=str(path), max_model_len=16, engine="scripted")).name == "toy"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers"])
+def test_engines_of_hugging_face_folders_get_them_as_they_are(tmp_path: Path, engine: str) -> None:
+    folder = write_toy_folder(tmp_path / "Toy Model", "GemmaForCausalLM")
+    (folder / "openvino_model.xml").touch()
+    model = find_model(Config(model=str(folder), engine=engine, engine_env="~/env"))
+    assert (model.settings["model_path"], model.tokenizer_dir) == (str(folder), folder)
+    assert model.settings["engine_env"] == str(Path.home() / "env")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers"])
+def test_engines_of_hugging_face_folders_get_a_gguf_converted(cache: Path, tmp_path: Path, engine: str) -> None:
+    plan, gguf = plan_gguf(write_toy_folder(tmp_path / "toy")), tmp_path / "toy" / "toy.gguf"
+    write_gguf(plan, gguf, lambda done: None)
+    model = find_model(Config(model=str(gguf), engine=engine), lambda what, done, total: None)
+    converted = Path(model.settings["model_path"])
+    assert converted.parent == cache
+    assert (converted / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers"])
+def test_engines_of_hugging_face_folders_refuse_openvinos(tmp_path: Path, engine: str) -> None:
+    folder = write_toy_folder(tmp_path / "toy")
+    (folder / "model.safetensors").unlink()
+    (folder / "openvino_model.xml").touch()
+    with pytest.raises(ModelError, match=f"is an OpenVINO folder, which the {engine} engine does not load"):
+        find_model(Config(model=str(folder), engine=engine))

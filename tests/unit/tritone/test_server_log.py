@@ -42,6 +42,22 @@ def test_a_line_of_anything_else() -> None:
     ]
 
 
+def test_a_line_of_vllm() -> None:
+    head = "(EngineCore pid=10884) WARNING 12-01 14:38:55 [core.py:133]"
+    assert read(f"{head} it [is] so", f"{head} ") == [
+        Record(logging.WARNING, "vllm", ["it [is] so"]),
+        Record(logging.WARNING, "vllm", [""]),
+    ]
+
+
+def test_a_traceback_of_vllm_is_one_record_though_every_line_has_a_head() -> None:
+    head = "(VllmWorker-0 pid=9) ERROR 12-01 14:39:06 [multiproc_executor.py:953]"
+    lines = ["Worker failed", "Traceback (most recent call last):", '  File "a.py", line 1, in f', "ValueError: no"]
+    (record, last) = read(*(f"{head} {line}" for line in lines), f"{head} over")
+    assert (record.level, record.source, record.lines) == (logging.ERROR, "vllm", lines)
+    assert last.lines == ["over"]
+
+
 def test_a_table_is_one_debug_record() -> None:
     table = ["+---+", "| a |", "+---+", "| b |", "+---+"]
     records = read("I1201 07:25:35.963319 8579 server.cc:604] ", *table, "", STARTED)
