@@ -85,7 +85,7 @@ def keep_min_p(scores: torch.Tensor, min_p: Sequence[float]) -> torch.Tensor:
 def keep_top_k(scores: torch.Tensor, top_k: Sequence[int]) -> torch.Tensor:
     """Leave out all but the `top_k` likeliest, and those as likely as the last of them; 0 leaves nothing out."""
     limits = _column(top_k, scores, torch.int64)
-    most = min(max(top_k), scores.shape[-1])
+    most = min(max(1, *top_k), scores.shape[-1])
     least = scores.topk(most).values.gather(-1, limits.clamp(1, most) - 1)
     return scores.masked_fill((scores < least) & (limits > 0), -math.inf)
 
