@@ -37,6 +37,8 @@ NOT_OF_THIS_MODEL: dict[str, list[Any]] = {
     "reasoning_effort": VALID["reasoning_effort"],
     "continue_final_message": [True],
     "messages": [VALID["messages"][1]],
+    "response_format": VALID["response_format"][1:],
+    **{name: VALID[name] for name in VALID if name.startswith(("guided_", "structured_"))},
 }
 """Values in range that the toy model, its template or the scripted engine cannot take."""
 

@@ -30,7 +30,8 @@ RARELY_MET = {
         "max_tokens",
         "min_tokens",
     ),
-    *("n", "reasoning_effort", "stop_token_ids", "stream_options", "tools"),
+    *("guided_choice", "guided_grammar", "guided_json", "guided_regex", "response_format", "structured_outputs"),
+    *("n", "reasoning_effort", "stop_token_ids", "stream_options", "tools", "top_logprobs"),
 }
 """Fields whose valid values are mostly too large for the toy model, or not for it: left out of valid requests."""
 

@@ -13,6 +13,7 @@ from tritonclient.utils import InferenceServerException
 from engine.scripted_adapter import token_logprob
 from tests.toy_tokenizers import IM_END, IM_START
 
+from .gateway import Gateway, Reply, beside, chat, complete, refusal
 from .grpc_client import Stream, text_of
 from .serving import Server, generate_stream, serve
 
@@ -28,6 +29,11 @@ def server(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> Iterato
     options = ("--set", "tokens_per_second=500", "--max-model-len", "64")
     with serve(tmp_path_factory.mktemp("logprobs"), toy_model, *options) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def front(server: Server) -> Gateway:
+    return beside(server)
 
 
 @pytest.fixture(params=["http", "grpc"])
@@ -125,3 +131,71 @@ def test_what_cannot_be_had_is_named(server: Server, inputs: dict[str, Any], mes
     with pytest.raises(InferenceServerException) as caught:
         list(Stream(server.grpc, "toy", text_input="a", stream=stream, **inputs))
     assert message in caught.value.message()
+
+
+def logprobs_of(reply: Reply, stream: bool) -> list[dict[str, Any]]:
+    """Those of the only choice, of each chunk that has some or of the whole answer."""
+    found = reply.choices if stream else reply.json["choices"]
+    return [choice["logprobs"] for choice in found if choice["logprobs"]]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("top", [None, 0, 3])
+def test_chat_answers_have_them(front: Gateway, stream: bool, top: int | None) -> None:
+    reply = chat(front, "é", stream=stream, logprobs=True, top_logprobs=top)
+    told = logprobs_of(reply, stream)
+    assert stream or len(told) == 1
+    assert [entry for one in told for entry in one["content"]] == expected("[user]é".encode(), top or 0)
+    assert {one["refusal"] for one in told} == {None}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("top", [0, 3])
+def test_completions_have_them(front: Gateway, stream: bool, top: int) -> None:
+    reply = complete(front, "aé!", stream=stream, logprobs=top)
+    joined: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+    for part in logprobs_of(reply, stream):
+        for name, values in part.items():
+            joined[name] += values
+    entries = expected("aé!".encode(), top)
+    assert joined["tokens"] == ["a", "bytes:\\xc3", "bytes:\\xa9", "!"]
+    assert joined["token_logprobs"] == [entry["logprob"] for entry in entries]
+    assert joined["text_offset"] == [0, 1, 1, 2]
+    likeliest = dict(token_logprob(ord("a"), top).top) | {ord("a"): token_logprob(ord("a"), top).logprob}
+    assert joined["top_logprobs"][0] == {chr(byte): logprob for byte, logprob in likeliest.items()}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_answers_without_have_null(front: Gateway, stream: bool) -> None:
+    for reply in (chat(front, "a", stream=stream, logprobs=False), complete(front, "a", stream=stream)):
+        assert logprobs_of(reply, stream) == []
+
+
+GUIDES: list[tuple[str, Any]] = [
+    ("response_format", {"type": "json_object"}),
+    ("response_format", {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}),
+    ("structured_outputs", {"choice": ["a", "b"]}),
+    ("guided_json", {"type": "object"}),
+    ("guided_regex", "a+"),
+    ("guided_choice", ["a", "b"]),
+    ("guided_grammar", 'root ::= "a"'),
+]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(("name", "value"), GUIDES)
+def test_an_engine_that_cannot_be_guided_says_so_by_the_clients_name(
+    front: Gateway, name: str, value: Any, stream: bool
+) -> None:
+    message = f"{name}: the scripted engine plays what it is told and cannot be guided"
+    for ask_front in (chat, complete):
+        assert refusal(ask_front(front, "a", stream=stream, **{name: value})) == (name, message)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_does_not_go_together_is_named(front: Gateway, stream: bool) -> None:
+    assert refusal(chat(front, "a", stream=stream, top_logprobs=3))[0] == "top_logprobs"
+    assert refusal(complete(front, "a", stream=stream, logprobs=3, echo=True))[0] == "logprobs"
+    two = {"guided_regex": "a", "response_format": {"type": "json_object"}}
+    for ask_front in (chat, complete):
+        assert refusal(ask_front(front, "a", stream=stream, **two))[0] == "guided_regex"

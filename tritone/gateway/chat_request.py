@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from .generation_request import Count, GenerationRequest, RequestLimits
+from .generation_request import Count, GenerationRequest, RequestLimits, TopLogprobs
 from .openai_error import bad_field
 from .request_body import got
 from .request_fields import Route
@@ -33,6 +33,8 @@ class ChatRequest(GenerationRequest):
 
     messages: Annotated[list[dict[str, Any]], MESSAGES]
     max_completion_tokens: Count | None = None
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
     tools: list[dict[str, Any]] = Field(default=[])
     chat_template_kwargs: dict[str, Any] = Field(default={})
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
@@ -56,6 +58,13 @@ class ChatRequest(GenerationRequest):
             _check_tool(f"tools[{index}]", tool)
         if self.continue_final_message and self.add_generation_prompt:
             raise bad_field("continue_final_message", "contradicts add_generation_prompt=true; send one of them")
+        if self.top_logprobs and not self.logprobs:
+            raise bad_field("top_logprobs", "needs logprobs=true")
+
+    @property
+    def num_top_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to tell with each token's log probability; None to tell nothing."""
+        return self.top_logprobs or 0 if self.logprobs else None
 
 
 def _check_message(where: str, message: dict[str, Any]) -> None:

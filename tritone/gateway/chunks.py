@@ -14,6 +14,7 @@ from . import sse
 from .chat_request import ChatRequest
 from .completion_request import CompletionRequest
 from .ensemble_client import Event
+from .logprobs import CompletionLogprobs, chat_logprobs, entries_of
 from .openai_error import OpenAIError
 from .usage import UsageCount
 
@@ -47,6 +48,7 @@ class _Stream:
         self._has_usage_always = request.wants_continuous_usage
         self._usage = UsageCount(request.n)
         self._unfinished = set(range(request.num_choices))
+        self._has_logprobs = request.num_top_logprobs is not None
 
     def finish(self) -> list[bytes]:
         """The end of a stream that succeeded. Raises OpenAIError (500) if a choice has no finish reason yet."""
@@ -55,14 +57,14 @@ class _Stream:
         usage = [sse.frame(f'{self._head}],"usage":{self._usage_json()}}}')] if self._has_usage_at_end else []
         return [*usage, sse.DONE]
 
-    def _read(self, index: int, events: Sequence[Event]) -> tuple[str, str | None]:
-        """The new text of a choice, and its finish reason if it has ended."""
+    def _read(self, index: int, events: Sequence[Event]) -> tuple[str, str | None, str]:
+        """The new text of a choice, its finish reason if it has ended, and the entries of log probabilities as JSON."""
         last = events[-1]
         self._usage.add(index, last)
         finish_reason = finish_reason_of(last)
         if finish_reason:
             self._unfinished.discard(index)
-        return text_of(events), finish_reason
+        return text_of(events), finish_reason, entries_of(events) if self._has_logprobs else ""
 
     def _chunk(self, choice: str) -> bytes:
         if self._has_usage_always:
@@ -87,12 +89,13 @@ class ChatStream(_Stream):
 
     def events(self, index: int, events: Sequence[Event]) -> list[bytes]:
         """Chunks for new events of choice `index`; none if they say nothing. Raises OpenAIError (500)."""
-        text, finish_reason = self._read(index, events)
-        chunks = [self._delta(index, f'{{"content":{json.dumps(text)}}}')] if text else []
-        return [*chunks, self._delta(index, "{}", f'"{finish_reason}"')] if finish_reason else chunks
+        text, finish_reason, entries = self._read(index, events)
+        logprobs = chat_logprobs(entries) if entries else "null"
+        chunks = [self._delta(index, f'{{"content":{json.dumps(text)}}}', logprobs)] if text or entries else []
+        return [*chunks, self._delta(index, "{}", finish_reason=f'"{finish_reason}"')] if finish_reason else chunks
 
-    def _delta(self, index: int, delta: str, finish_reason: str = "null") -> bytes:
-        return self._chunk(f'{{"index":{index},"delta":{delta},"logprobs":null,"finish_reason":{finish_reason}}}')
+    def _delta(self, index: int, delta: str, logprobs: str = "null", finish_reason: str = "null") -> bytes:
+        return self._chunk(f'{{"index":{index},"delta":{delta},"logprobs":{logprobs},"finish_reason":{finish_reason}}}')
 
 
 class CompletionStream(_Stream):
@@ -101,6 +104,7 @@ class CompletionStream(_Stream):
     def __init__(self, request: CompletionRequest, response_id: str, created: int) -> None:
         super().__init__("text_completion", request, response_id, created)
         self._request = request
+        self._logprobs = [CompletionLogprobs() for _ in range(request.num_choices)] if self._has_logprobs else []
 
     def start(self, index: int) -> list[bytes]:
         """What comes before the text of choice `index`."""
@@ -109,11 +113,12 @@ class CompletionStream(_Stream):
 
     def events(self, index: int, events: Sequence[Event]) -> list[bytes]:
         """Chunks for new events of choice `index`; none if they say nothing. Raises OpenAIError (500)."""
-        text, finish_reason = self._read(index, events)
+        text, finish_reason, entries = self._read(index, events)
+        logprobs = json.dumps(self._logprobs[index].add(entries)) if entries else "null"
         if finish_reason:
-            return [self._text(index, text, f'"{finish_reason}"')]
-        return [self._text(index, text)] if text else []
+            return [self._text(index, text, logprobs, f'"{finish_reason}"')]
+        return [self._text(index, text, logprobs)] if text or entries else []
 
-    def _text(self, index: int, text: str, finish_reason: str = "null") -> bytes:
-        choice = f'{{"index":{index},"text":{json.dumps(text)},"logprobs":null,"finish_reason":{finish_reason}}}'
-        return self._chunk(choice)
+    def _text(self, index: int, text: str, logprobs: str = "null", finish_reason: str = "null") -> bytes:
+        start = f'{{"index":{index},"text":{json.dumps(text)},'
+        return self._chunk(f'{start}"logprobs":{logprobs},"finish_reason":{finish_reason}}}')

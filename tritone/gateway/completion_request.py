@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from .generation_request import INT32_MAX, GenerationRequest, RequestLimits
+from .generation_request import INT32_MAX, GenerationRequest, RequestLimits, TopLogprobs
 from .openai_error import OpenAIError, bad_field
 from .request_body import got
 from .request_fields import Route
@@ -64,6 +64,7 @@ class CompletionRequest(GenerationRequest):
     prompt: Annotated[list[Any], BeforeValidator(_prompts), PROMPTS]
     echo: bool = False
     best_of: int | None = None
+    logprobs: TopLogprobs | None = None
 
     def check(self, limits: RequestLimits) -> None:
         """As for every request; also the number of prompts, `best_of` and `echo`."""
@@ -74,11 +75,18 @@ class CompletionRequest(GenerationRequest):
             raise bad_field("best_of", f"got {self.best_of}, allowed: only the value of n, {self.n}")
         if self.echo and not all(isinstance(prompt, str) for prompt in self.prompt):
             raise bad_field("echo", "is not available for a prompt of token ids")
+        if self.echo and self.logprobs is not None:
+            raise bad_field("logprobs", "is not available with echo: it would need those of the prompt")
 
     @property
     def num_choices(self) -> int:
         """Answers to make: `n` for each prompt, those of the first prompt first."""
         return self.n * len(self.prompt)
+
+    @property
+    def num_top_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to tell with each token's log probability; None to tell nothing."""
+        return self.logprobs
 
     def echoed(self, index: int) -> str:
         """The prompt to put before choice `index`; "" without `echo`."""

@@ -50,12 +50,16 @@ class EnsembleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One response of the ensemble. `num_input_tokens` comes with the first and with the last."""
+    """One response of the ensemble. `num_input_tokens` comes with the first and with the last.
+
+    `logprobs` is a JSON list, where the request asked for it.
+    """
 
     text: str
     num_output_tokens: int
     finish_reason: str | None
     num_input_tokens: int | None
+    logprobs: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +224,11 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[list[Event]
 
 def _event(reply: Mapping[str, Any]) -> Event:
     return Event(
-        reply["text_output"], reply["num_output_tokens"], reply.get("finish_reason"), reply.get("num_input_tokens")
+        reply["text_output"],
+        reply["num_output_tokens"],
+        reply.get("finish_reason"),
+        reply.get("num_input_tokens"),
+        reply.get("logprobs"),
     )
 
 

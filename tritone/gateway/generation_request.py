@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from .guides import Expression, Guide, JsonSchema, ResponseFormat, StructuredOutputs, Texts, guide_of, one_guide
 from .openai_error import bad_field
 from .request_body import invalid, read_body
 from .request_fields import Route
+from .strict_model import StrictModel
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 INT32_MAX = 2**31 - 1
 FP32_MAX = 3.4028234663852886e38
+MAX_TOP_LOGPROBS = 20
 
 Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+TopLogprobs = Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)]
 
 TEXT_OR_TEXTS = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
 
@@ -32,12 +36,6 @@ class RequestLimits(NamedTuple):
 
 
 DEFAULT_LIMITS = RequestLimits()
-
-
-class StrictModel(BaseModel):
-    """No conversions, no unknown fields, no infinite numbers."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class StreamOptions(StrictModel):
@@ -74,12 +72,18 @@ class GenerationRequest(StrictModel):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
-    stop: Annotated[list[str], BeforeValidator(_texts), TEXT_OR_TEXTS] = []
-    stop_token_ids: list[TokenId] = []
-    bad_words: list[str] = []
+    stop: Annotated[list[str], BeforeValidator(_texts), TEXT_OR_TEXTS] = Field(default=[])
+    stop_token_ids: list[TokenId] = Field(default=[])
+    bad_words: list[str] = Field(default=[])
     ignore_eos: bool | None = None
     include_stop_str_in_output: bool | None = None
     skip_special_tokens: bool | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: JsonSchema | None = None
+    guided_regex: Expression | None = None
+    guided_choice: Texts | None = None
+    guided_grammar: Expression | None = None
     user: str | None = None
 
     @classmethod
@@ -97,6 +101,7 @@ class GenerationRequest(StrictModel):
         """Raise OpenAIError for fields that do not go together, or ask for too much."""
         if self.n > limits.choices_per_prompt:
             raise bad_field("n", f"got {self.n}, allowed: 1 to {limits.choices_per_prompt}")
+        _ = self.guide  # raises for more than one
         if self.stream_options is None:
             return
         if not self.stream:
@@ -108,6 +113,24 @@ class GenerationRequest(StrictModel):
     def num_choices(self) -> int:
         """Answers to make; choice i belongs to prompt i // n."""
         return self.n
+
+    @property
+    def guide(self) -> Guide | None:
+        """What the answer must match. Raises OpenAIError (400) where there is more than one."""
+        asked = {
+            "response_format": self.response_format.guide() if self.response_format else None,
+            "structured_outputs": self.structured_outputs.guide() if self.structured_outputs else None,
+            "guided_json": guide_of("json", self.guided_json),
+            "guided_regex": guide_of("regex", self.guided_regex),
+            "guided_choice": guide_of("choice", self.guided_choice),
+            "guided_grammar": guide_of("grammar", self.guided_grammar),
+        }
+        return one_guide(asked)
+
+    @property
+    def num_top_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to tell with each token's log probability; None to tell nothing."""
+        raise NotImplementedError
 
     @property
     def wants_usage(self) -> bool:

@@ -18,6 +18,7 @@ _MUST_BE = {
     "int_type": "must be an integer",
     "model_type": "must be an object",
     "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
 }
 
 

@@ -48,7 +48,7 @@ def _refused(name: str, routes: tuple[Route, ...], note: str, *neutral: Any) -> 
     return RequestField(name, routes, "refused", note, neutral=neutral)
 
 
-_LATER = "guided decoding is not available yet"
+_GUIDE = "guided_decoding_guide_type, guided_decoding_guide"
 _NO_MEDIA = "models of text only are served"
 
 FIELDS: tuple[RequestField, ...] = (
@@ -87,6 +87,19 @@ FIELDS: tuple[RequestField, ...] = (
     _honoured("reasoning_effort", CHAT, "chat_template_kwargs", "for a template that has this option, else 400"),
     _honoured("add_generation_prompt", CHAT, "add_generation_prompt", "default true"),
     _honoured("continue_final_message", CHAT, "continue_final_message", "go on with the assistant's last message"),
+    _honoured("logprobs", CHAT, "return_log_probs", "each token's log probability, where the engine gives them"),
+    _honoured("top_logprobs", CHAT, "top_logprobs", "and those of up to 20 of the likeliest; needs `logprobs`"),
+    _honoured(
+        "logprobs", COMPLETIONS, "return_log_probs, top_logprobs", "0 to 20 of the likeliest tokens; not with `echo`"
+    ),
+    _honoured("response_format", BOTH, _GUIDE, "`text`, `json_object`, `json_schema`, where the engine can be guided"),
+    _honoured(
+        "structured_outputs", BOTH, _GUIDE, "`json`, `regex`, `choice`, `grammar` or `json_object`; one guide a request"
+    ),
+    _honoured("guided_json", BOTH, _GUIDE, "a JSON Schema, as an object or written out"),
+    _honoured("guided_regex", BOTH, _GUIDE, "a regular expression for the whole answer"),
+    _honoured("guided_choice", BOTH, _GUIDE, "the texts to choose from"),
+    _honoured("guided_grammar", BOTH, _GUIDE, "a grammar, in the engine's form of EBNF"),
     _no_effect("user", BOTH, "only tells who asks"),
     _no_effect("safety_identifier", CHAT, "only tells who asks"),
     _no_effect("metadata", CHAT, "nothing is stored that it could describe"),
@@ -95,13 +108,9 @@ FIELDS: tuple[RequestField, ...] = (
     _no_effect("prompt_cache_retention", CHAT, "cached prompts go when their room is needed"),
     _no_effect("parallel_tool_calls", CHAT, "calls are not parsed"),
     _refused("tool_choice", CHAT, "that the model calls a tool cannot be enforced yet", "auto", "none"),
-    _refused("response_format", CHAT, _LATER, {"type": "text"}),
     _refused("functions", CHAT, "deprecated, send `tools`", []),
     _refused("function_call", CHAT, "deprecated, send `tool_choice`", "auto", "none"),
-    _refused("logprobs", CHAT, "log probabilities are not available yet", False),
-    _refused("logprobs", COMPLETIONS, "log probabilities are not available yet"),
-    _refused("top_logprobs", CHAT, "log probabilities are not available yet", 0),
-    _refused("prompt_logprobs", BOTH, "log probabilities are not available yet"),
+    _refused("prompt_logprobs", BOTH, "log probabilities of the answer only"),
     _refused("logit_bias", BOTH, "not available yet", {}),
     _refused("allowed_token_ids", BOTH, "not available yet"),
     _refused("suffix", COMPLETIONS, "text is not filled in between", ""),
@@ -114,13 +123,8 @@ FIELDS: tuple[RequestField, ...] = (
     _refused("prediction", CHAT, "predicted outputs are not available"),
     _refused("moderation", CHAT, "there is no moderation"),
     _refused("web_search_options", CHAT, "there is no web search"),
-    _refused("structured_outputs", BOTH, _LATER),
-    _refused("guided_json", BOTH, _LATER),
-    _refused("guided_regex", BOTH, _LATER),
-    _refused("guided_choice", BOTH, _LATER),
-    _refused("guided_grammar", BOTH, _LATER),
-    _refused("guided_decoding_backend", BOTH, _LATER),
-    _refused("guided_whitespace_pattern", BOTH, _LATER),
+    _refused("guided_decoding_backend", BOTH, "the engine has one"),
+    _refused("guided_whitespace_pattern", BOTH, "not available"),
     _refused("use_beam_search", BOTH, "beam search is not offered", False),
     _refused("length_penalty", BOTH, "beam search is not offered", 1, 1.0),
     _refused("truncate_prompt_tokens", BOTH, "prompts are never cut"),
@@ -137,7 +141,7 @@ FIELDS: tuple[RequestField, ...] = (
     _refused("logits_processors", BOTH, "code of clients is not run"),
     _refused("request_id", BOTH, "send the header X-Request-Id"),
     _refused("return_token_ids", BOTH, "not available", False),
-    _refused("return_tokens_as_token_ids", BOTH, "log probabilities are not available yet", False),
+    _refused("return_tokens_as_token_ids", BOTH, "tokens are told as texts", False),
     _refused("cache_salt", BOTH, "not available"),
     _refused("kv_transfer_params", BOTH, "not available"),
     _refused("vllm_xargs", BOTH, "not available"),

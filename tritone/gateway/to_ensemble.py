@@ -16,7 +16,7 @@ Inputs = dict[str, Any]
 Request = ChatRequest | CompletionRequest
 
 _AS_JSON = ("messages", "tools", "chat_template_kwargs")
-_NOT_COPIED = ("prompt", "seed", "reasoning_effort")
+_NOT_COPIED = ("seed", "reasoning_effort", "logprobs", "top_logprobs")
 _PUBLIC_STATUSES = (429, 504)
 _TOO_LONG = re.compile(r"\(context (\d+)|the prompt has \d+ characters")
 
@@ -47,13 +47,13 @@ def from_ensemble(request: Request, error: EnsembleError, request_id: str, overl
 
 def _common(request: Request) -> Inputs:
     inputs: Inputs = {"stream": True}
-    for field in fields_of(request.route).values():
-        if not field.ensemble or field.name in _NOT_COPIED:
+    for field in fields_of(request.route).values():  # what becomes several inputs is made below
+        if not field.ensemble or ", " in field.ensemble or field.name in _NOT_COPIED:
             continue
         value = _value(request, field.name)
         if value is not None and value != [] and value != {}:
             inputs[field.ensemble] = json.dumps(value, ensure_ascii=False) if field.name in _AS_JSON else value
-    return inputs
+    return inputs | _logprobs(request) | _guide(request)
 
 
 def _value(request: Request, name: str) -> Any:
@@ -75,6 +75,19 @@ def _template_kwargs(kwargs: dict[str, Any], request: Request) -> dict[str, Any]
 def _message(message: dict[str, Any]) -> dict[str, Any]:
     """OpenAI's newer role for the system's message, which hardly any template knows, becomes the old one."""
     return {**message, "role": "system"} if message["role"] == "developer" else message
+
+
+def _logprobs(request: Request) -> Inputs:
+    count = request.num_top_logprobs
+    return {} if count is None else {"return_log_probs": True, "top_logprobs": count}
+
+
+def _guide(request: Request) -> Inputs:
+    guide = request.guide
+    if guide is None:
+        return {}
+    text = {"guided_decoding_guide": guide.text} if guide.text else {}
+    return {"guided_decoding_guide_type": guide.type, **text}
 
 
 def _prompt(prompt: str | list[int]) -> Inputs:

@@ -8,9 +8,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, ValidationError
 
 from tritone.gateway.ensemble_client import EnsembleClient, EnsembleError, ModelInfo
-from tritone.gateway.generation_request import StrictModel, TokenId
+from tritone.gateway.generation_request import TokenId
 from tritone.gateway.openai_error import OpenAIError, bad_field
 from tritone.gateway.request_body import invalid, read_values
+from tritone.gateway.strict_model import StrictModel
 
 Model = TypeVar("Model", bound=StrictModel)
 

@@ -32,5 +32,15 @@ def completion(**fields: Any) -> CompletionRequest:
     return CompletionRequest.parse(body("completions", **fields))
 
 
-def event(text: str, made: int, finish_reason: str | None = None, sent: int | None = None) -> Event:
-    return Event(text, made, finish_reason, sent)
+def event(
+    text: str, made: int, finish_reason: str | None = None, sent: int | None = None, logprobs: str | None = None
+) -> Event:
+    return Event(text, made, finish_reason, sent, logprobs)
+
+
+def entry(token: str | bytes, logprob: float = 0.0, *top: tuple[str, float]) -> dict[str, Any]:
+    """An entry of the ensemble's log probabilities; bytes are part of a character."""
+    data = token.encode() if isinstance(token, str) else token
+    likeliest = [{"token": text, "logprob": value, "bytes": list(text.encode())} for text, value in top]
+    shown = data.decode(errors="replace")
+    return {"token": shown, "logprob": logprob, "bytes": list(data), "top_logprobs": likeliest}

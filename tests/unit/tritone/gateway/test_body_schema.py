@@ -10,7 +10,7 @@ import pytest
 from tritone.gateway.body_schema import body_schema
 from tritone.gateway.chat_request import ChatRequest
 from tritone.gateway.completion_request import CompletionRequest
-from tritone.gateway.generation_request import StrictModel
+from tritone.gateway.strict_model import StrictModel
 
 from .field_values import INVALID, VALID
 

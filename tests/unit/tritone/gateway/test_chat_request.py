@@ -41,6 +41,27 @@ def test_everything_else_in_a_message_passes() -> None:
     assert chat(messages=messages).messages == messages
 
 
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [
+        ({}, None),
+        ({"logprobs": False}, None),
+        ({"top_logprobs": 0}, None),
+        ({"logprobs": True}, 0),
+        ({"logprobs": True, "top_logprobs": 20}, 20),
+    ],
+)
+def test_log_probabilities_asked_for(fields: dict[str, Any], count: int | None) -> None:
+    assert chat(**fields).num_top_logprobs == count
+
+
+@pytest.mark.parametrize("fields", [{}, {"logprobs": False}, {"logprobs": None}])
+def test_the_likeliest_tokens_come_with_log_probabilities_only(fields: dict[str, Any]) -> None:
+    with pytest.raises(OpenAIError) as caught:
+        chat(top_logprobs=1, **fields)
+    assert (caught.value.param, caught.value.message) == ("top_logprobs", "top_logprobs: needs logprobs=true")
+
+
 def test_contradiction() -> None:
     with pytest.raises(OpenAIError) as caught:
         chat(add_generation_prompt=True, continue_final_message=True)

@@ -62,3 +62,18 @@ def test_echo_is_the_prompt_of_the_choice() -> None:
     assert completion().echoed(0) == ""
     with pytest.raises(OpenAIError, match=r"^echo: is not available for a prompt of token ids$"):
         completion(prompt=[1], echo=True)
+
+
+def test_log_probabilities_asked_for() -> None:
+    assert [completion(logprobs=count).num_top_logprobs for count in (None, 0, 5, 20)] == [None, 0, 5, 20]
+    for value in (21, -1, True):
+        with pytest.raises(OpenAIError, match=r"^logprobs: must be "):
+            completion(logprobs=value)
+
+
+def test_those_of_an_echoed_prompt_are_not_there() -> None:
+    message = r"^logprobs: is not available with echo: it would need those of the prompt$"
+    for count in (0, 5):
+        with pytest.raises(OpenAIError, match=message):
+            completion(echo=True, logprobs=count)
+    assert completion(echo=False, logprobs=5).num_top_logprobs == 5

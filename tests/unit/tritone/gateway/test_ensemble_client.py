@@ -137,6 +137,13 @@ def test_an_answer_is_one_stream_that_always_streams() -> None:
     assert session.headers == {"traceparent": "t"}
 
 
+def test_log_probabilities_come_as_they_are() -> None:
+    reply = json.loads(LAST[6:]) | {"logprobs": '[{"token":"a"}]'}
+    session = answer(FIRST, b"data: " + json.dumps(reply).encode() + b"\n\n")
+    ((first,), (last,)) = run(lists_of(session))
+    assert (first.logprobs, last.logprobs) == (None, '[{"token":"a"}]')
+
+
 def test_what_is_read_together_is_told_together() -> None:
     assert [len(events) for events in run(lists_of(answer(FIRST + FIRST + LAST)))] == [3]
 

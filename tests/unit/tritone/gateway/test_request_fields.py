@@ -67,12 +67,12 @@ def test_unknown_fields_are_refused_with_a_hint(route: Route) -> None:
 
 def test_the_text_of_a_refusal() -> None:
     with pytest.raises(OpenAIError) as caught:
-        parse("chat", response_format={"type": "json_object"})
+        parse("chat", tool_choice="required")
     assert caught.value.body() == {
         "error": {
-            "message": 'response_format: guided decoding is not available yet; allowed: null, {"type": "text"}',
+            "message": 'tool_choice: that the model calls a tool cannot be enforced yet; allowed: null, "auto", "none"',
             "type": "invalid_request_error",
-            "param": "response_format",
+            "param": "tool_choice",
             "code": "unsupported_parameter",
         }
     }

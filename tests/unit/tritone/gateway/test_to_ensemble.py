@@ -88,6 +88,72 @@ def test_choices_are_prompts_times_n_with_seeds_of_their_own() -> None:
     assert [choice["seed"] for choice in ensemble_inputs(chat(n=2, seed=-1))] == [2**64 - 1, 0]
 
 
+def test_log_probabilities_are_asked_for_only_when_asked() -> None:
+    names = {"return_log_probs", "top_logprobs"}
+    silent = (chat(), chat(logprobs=False), chat(logprobs=False, top_logprobs=0), chat(top_logprobs=0), completion())
+    for request in silent:
+        assert not names & ensemble_inputs(request)[0].keys()
+    for request, count in (
+        (chat(logprobs=True), 0),
+        (chat(logprobs=True, top_logprobs=20), 20),
+        (completion(logprobs=0), 0),
+        (completion(logprobs=20), 20),
+    ):
+        (inputs,) = ensemble_inputs(request)
+        assert {name: inputs[name] for name in names} == {"return_log_probs": True, "top_logprobs": count}
+
+
+SCHEMA = {"type": "object", "title": "é"}
+GUIDED: list[tuple[dict[str, Any], str, str | None]] = [
+    ({"response_format": {"type": "json_object"}}, "json", None),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}}, "json_schema", "é"),
+    ({"structured_outputs": {"json": SCHEMA}}, "json_schema", "é"),
+    ({"structured_outputs": {"json": json.dumps(SCHEMA)}}, "json_schema", "é"),
+    ({"structured_outputs": {"regex": "a+", "json_object": False, "choice": None}}, "regex", "a+"),
+    ({"structured_outputs": {"choice": ["é"]}}, "choice", "é"),
+    ({"structured_outputs": {"grammar": "g"}}, "ebnf_grammar", "g"),
+    ({"structured_outputs": {"json_object": True}}, "json", None),
+    ({"guided_json": SCHEMA}, "json_schema", "é"),
+    ({"guided_json": json.dumps(SCHEMA)}, "json_schema", "é"),
+    ({"guided_regex": "a+"}, "regex", "a+"),
+    ({"guided_choice": ["é"]}, "choice", "é"),
+    ({"guided_grammar": "g"}, "ebnf_grammar", "g"),
+    ({"guided_regex": "a+", "response_format": {"type": "text"}}, "regex", "a+"),
+]
+
+
+@pytest.mark.parametrize(("fields", "kind", "guide"), GUIDED)
+def test_guides_become_nvidias(fields: dict[str, Any], kind: str, guide: str | None) -> None:
+    for request in (chat(**fields), completion(**fields)):
+        (inputs,) = ensemble_inputs(request)
+        assert inputs["guided_decoding_guide_type"] == kind
+        expected = {"é": SCHEMA if kind == "json_schema" else ["é"]}.get(str(guide), guide)
+        sent = inputs.get("guided_decoding_guide")
+        assert (json.loads(sent) if kind in ("json_schema", "choice") else sent) == expected
+
+
+@pytest.mark.parametrize("fields", [{}, {"response_format": {"type": "text"}}])
+def test_a_free_answer_has_no_guide(fields: dict[str, Any]) -> None:
+    assert "guided_decoding_guide_type" not in ensemble_inputs(chat(**fields))[0]
+
+
+@pytest.mark.parametrize(("fields", "kind", "guide"), GUIDED)
+def test_what_the_engine_refuses_of_a_guide_has_the_clients_name(
+    fields: dict[str, Any], kind: str, guide: str | None
+) -> None:
+    name = next(field for field, value in fields.items() if value != {"type": "text"})
+    for request in (chat(**fields), completion(**fields)):
+        for field in ("guided_decoding_guide_type", "guided_decoding_guide"):
+            error = from_ensemble(request, EnsembleError(400, f"{field}: cannot be guided"), "r", 429)
+            assert (error.param, error.message) == (name, f"{name}: cannot be guided")
+
+
+def test_what_the_engine_refuses_of_log_probabilities_has_the_clients_name() -> None:
+    for request in (chat(logprobs=True, top_logprobs=3), completion(logprobs=3)):
+        error = from_ensemble(request, EnsembleError(400, "return_log_probs: gives none"), "r", 429)
+        assert (error.param, error.message) == ("logprobs", "logprobs: gives none")
+
+
 def test_only_declared_inputs_are_sent() -> None:
     declared = {tensor.name for tensor in inputs_of("preprocess") if tensor.source == "client"}
     assert ensemble_inputs(chat(**COMMON, stop="x", seed=1))[0].keys() <= declared
