@@ -2,16 +2,19 @@
 # PYTHON=... chooses the Python of .venv (otherwise the first on PATH that fits), ARGS="..." is passed on.
 
 BIN := .venv/bin
+# Engines whose libraries cannot be installed together with Tritone's have an environment of their own.
+ENGINE_ENV := $(if $(filter vllm transformers,$(ENGINE)),.venv-vllm)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help serve doctor test test-unit test-service lint format bench clean venv venv-dev
+.PHONY: help serve doctor test test-unit test-service lint format bench clean venv venv-dev venv-vllm
 
 help: ## List these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: venv ## Start the server with the bundled model, or MODEL=path; ENGINE=name and ARGS="--options" are passed on
-	@exec $(BIN)/tritone serve $(if $(MODEL),"$(MODEL)") $(if $(ENGINE),--engine "$(ENGINE)") $(ARGS)
+serve: venv $(if $(ENGINE_ENV),venv-vllm) ## Start the server with the bundled model, or MODEL=path; ENGINE=name and ARGS="--options" are passed on
+	@exec $(BIN)/tritone serve $(if $(MODEL),"$(MODEL)") $(if $(ENGINE),--engine "$(ENGINE)") \
+		$(if $(ENGINE_ENV),--engine-env $(ENGINE_ENV)) $(ARGS)
 
 doctor: venv ## Say what was found on this machine and what to do about it
 	@$(BIN)/tritone doctor $(ARGS)
@@ -39,7 +42,7 @@ bench: venv-dev ## Measure the pipeline with the scripted engine; ARGS="--stream
 	$(BIN)/python -m perf pipeline $(ARGS)
 
 clean: ## Remove .venv and what tools left behind (not the download cache, not results/)
-	rm -rf .venv dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .venv-vllm dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv:
@@ -47,3 +50,6 @@ venv:
 
 venv-dev:
 	@scripts/venv.sh dev
+
+venv-vllm: ## Make .venv-vllm, with vLLM and transformers for a CPU (1 GB to download)
+	@scripts/venv.sh vllm

@@ -56,7 +56,7 @@ def write_gguf(plan: GgufPlan, gguf: Path, progress: Callable[[int], None]) -> N
 
     Raises ModelError for a number that does not fit.
     """
-    from gguf import GGUFWriter  # of the `openvino` extra
+    from gguf import GGUFWriter
 
     logging.getLogger("gguf").setLevel(logging.WARNING)  # it says what it is going to write
     architecture, tensors = plan.layout.architecture, plan.layout.tensors

