@@ -54,6 +54,9 @@ def assemble(target: Path, model: str, tokenizer_dir: Path, settings: Mapping[st
         raise FileExistsError(f"{target} is not empty")
     instances = {"preprocess": parameters["preprocess"].pop("preprocess_instances")}
     served_name = parameters["preprocess"].pop("served_name") or model
+    lora_names = list(parameters["engine"].get("lora_modules", {}))
+    if served_name in lora_names:
+        raise SettingError(f"lora_modules: {served_name!r} is the model itself; an adapter needs a name of its own")
     environments = {"engine": parameters["preprocess"].pop("engine_env")}
     for stage in STAGES:
         folder = target / stage_model(model, stage)
@@ -63,7 +66,7 @@ def assemble(target: Path, model: str, tokenizer_dir: Path, settings: Mapping[st
     _copy_tokenizer(tokenizer_dir, target / stage_model(model, "preprocess") / "1" / "tokenizer", TOKENIZER_FILES)
     _copy_tokenizer(tokenizer_dir, target / stage_model(model, "postprocess") / "1" / "tokenizer", TOKENIZER_FILES[:1])
     (target / model / "1").mkdir(parents=True)
-    (target / model / "config.pbtxt").write_text(to_text(ensemble_config(model, served_name)), "utf-8")
+    (target / model / "config.pbtxt").write_text(to_text(ensemble_config(model, served_name, lora_names)), "utf-8")
 
 
 def stage_parameters(settings: Mapping[str, Any]) -> dict[Party, dict[str, Any]]:

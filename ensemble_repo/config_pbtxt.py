@@ -6,7 +6,7 @@ An unknown field or a wrong type fails here and not in the server.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf import text_format
@@ -45,8 +45,11 @@ def stage_config(
     return config
 
 
-def ensemble_config(model: str, served_name: str) -> Any:
-    """The ModelConfig of the ensemble, with a step for each stage; gateways know the model as `served_name`."""
+def ensemble_config(model: str, served_name: str, lora_names: Sequence[str] = ()) -> Any:
+    """The ModelConfig of the ensemble, with a step for each stage.
+
+    Gateways know the model as `served_name`, and with each of its LoRA adapters by that one's name.
+    """
     config = model_config_pb2.ModelConfig(name=model, platform="ensemble", max_batch_size=1)
     for tensor in _wired(inputs_of("preprocess")):
         _add(config.input, tensor, optional=tensor.is_optional)
@@ -59,6 +62,8 @@ def ensemble_config(model: str, served_name: str) -> Any:
         for tensor in _wired(outputs_of(stage)):
             step.output_map[tensor.name] = tensor.ensemble_name
     config.parameters["served_name"].string_value = served_name
+    if lora_names:
+        config.parameters["lora_names"].string_value = json.dumps(lora_names)
     return config
 
 

@@ -64,11 +64,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A served ensemble: what clients call it, its context in tokens, and its name in Triton."""
+    """A served ensemble: what clients call it, its context in tokens, and its name in Triton.
+
+    With `parent` it is the ensemble of that name, answering with the LoRA adapter `name`.
+    """
 
     name: str
     max_model_len: int
     triton_name: str
+    parent: str | None = None
 
 
 class EnsembleClient:
@@ -134,12 +138,13 @@ class EnsembleClient:
             return str((await response.json())["text_output"])
 
     async def models(self) -> list[ModelInfo]:
-        """The ensembles that are ready."""
+        """The ensembles that are ready, then their LoRA adapters."""
         async with self._post("../repository/index", {}) as response:
             index = await response.json()
         ready = {model["name"] for model in index if model.get("state") == "READY"}
         ensembles = sorted(name for name in ready if f"{name}_preprocess" in ready)
-        return [await self._model(name) for name in ensembles]
+        found = [model for name in ensembles for model in await self._models(name)]
+        return sorted(found, key=lambda model: model.parent is not None)
 
     async def is_ready(self) -> bool:
         """Whether Triton answers and all its models are ready."""
@@ -155,16 +160,20 @@ class EnsembleClient:
                 return await response.text()
         return ""
 
-    async def _model(self, triton_name: str) -> ModelInfo:
-        served_name = await self._parameter(triton_name, "served_name")
-        max_model_len = await self._parameter(f"{triton_name}_preprocess", "max_model_len")
-        return ModelInfo(served_name or triton_name, int(max_model_len), triton_name)
+    async def _models(self, triton_name: str) -> list[ModelInfo]:
+        """An ensemble and its LoRA adapters."""
+        ensemble = await self._parameters(triton_name)
+        name = ensemble.get("served_name", triton_name)
+        max_model_len = int((await self._parameters(f"{triton_name}_preprocess"))["max_model_len"])
+        adapters = json.loads(ensemble.get("lora_names", "[]"))
+        base = ModelInfo(name, max_model_len, triton_name)
+        return [base, *(ModelInfo(adapter, max_model_len, triton_name, parent=name) for adapter in adapters)]
 
-    async def _parameter(self, model: str, name: str) -> str:
-        """A parameter of a model's configuration; "" when it has none of that name."""
+    async def _parameters(self, model: str) -> dict[str, str]:
+        """The parameters in a model's configuration."""
         async with _answered(self._session.get(f"{self._url}/v2/models/{model}/config")) as response:
             parameters = (await response.json()).get("parameters", {})
-        return str(parameters[name]["string_value"]) if name in parameters else ""
+        return {name: str(parameter["string_value"]) for name, parameter in parameters.items()}
 
     async def _prepare(self, model: str, inputs: Mapping[str, Any]) -> dict[str, list[Any]]:
         """What preprocess makes of a request, by name."""

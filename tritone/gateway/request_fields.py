@@ -52,7 +52,7 @@ _GUIDE = "guided_decoding_guide_type, guided_decoding_guide"
 _NO_MEDIA = "models of text only are served"
 
 FIELDS: tuple[RequestField, ...] = (
-    _honoured("model", BOTH, "", "name of a served model"),
+    _honoured("model", BOTH, "lora_name", "name of a served model, or of one of its LoRA adapters"),
     _honoured("messages", CHAT, "messages", "text parts only; role `developer` is sent to the template as `system`"),
     _honoured("prompt", COMPLETIONS, "text_input, input_ids", "a string, strings, token ids, or lists of token ids"),
     _honoured("stream", BOTH, "", "default false"),

@@ -91,7 +91,8 @@ class Routes:
         record.is_stream = parsed.stream
         if self._config.log_content:
             record.log_prompt(parsed.messages if isinstance(parsed, ChatRequest) else parsed.prompt, parsed.num_choices)
-        choices = Choices(self._client, self._metrics, record, model.triton_name, ensemble_inputs(parsed), parsed.n)
+        inputs = ensemble_inputs(parsed, lora_name=model.name if model.parent else None)
+        choices = Choices(self._client, self._metrics, record, model.triton_name, inputs, parsed.n)
         return AnswerResponse(parsed, choices, record, self._config)
 
     async def _served(self, request: Request, name: str) -> ModelInfo:
@@ -106,7 +107,10 @@ class Routes:
         now_s = time.monotonic()
         if now_s < self._models_until_s and (must_have is None or must_have in self._models):
             return
-        self._models = {model.name: model for model in await self._client.models()}
+        models: dict[str, ModelInfo] = {}
+        for model in await self._client.models():
+            models.setdefault(model.name, model)
+        self._models = models
         self._metrics.models = frozenset(self._models)
         self._models_until_s = now_s + MODELS_FOR_S
 
@@ -116,7 +120,7 @@ class Routes:
             "object": "model",
             "created": self._started_s,
             "owned_by": "tritone",
-            "root": model.name,
-            "parent": None,
+            "root": model.parent or model.name,
+            "parent": model.parent,
             "max_model_len": model.max_model_len,
         }

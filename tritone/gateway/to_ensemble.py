@@ -16,14 +16,17 @@ Inputs = dict[str, Any]
 Request = ChatRequest | CompletionRequest
 
 _AS_JSON = ("messages", "tools", "chat_template_kwargs")
-_NOT_COPIED = ("seed", "reasoning_effort", "logprobs", "top_logprobs")
+_NOT_COPIED = ("model", "seed", "reasoning_effort", "logprobs", "top_logprobs")
 _PUBLIC_STATUSES = (429, 504)
 _TOO_LONG = re.compile(r"\(context (\d+)|the prompt has \d+ characters")
 
 
-def ensemble_inputs(request: Request) -> list[Inputs]:
-    """The inputs for each choice, in the order of the choices' indexes; every value can be written as JSON."""
-    common = _common(request)
+def ensemble_inputs(request: Request, lora_name: str | None = None) -> list[Inputs]:
+    """The inputs for each choice, in the order of the choices' indexes; every value can be written as JSON.
+
+    `lora_name` is the adapter that the request calls its model.
+    """
+    common = _common(request) | ({"lora_name": lora_name} if lora_name else {})
     prompts: list[Inputs] = [{}] if isinstance(request, ChatRequest) else [_prompt(prompt) for prompt in request.prompt]
     seeds = [_seed(request.seed, number) for number in range(request.n)]
     return [common | prompt | seed for prompt in prompts for seed in seeds]

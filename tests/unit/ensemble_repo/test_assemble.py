@@ -187,6 +187,25 @@ def test_served_name_is_the_ensembles_to_tell(tmp_path: Path, tokenizer_dir: Pat
         assert "served_name" not in parse(repository / "m_preprocess" / "config.pbtxt").parameters
 
 
+VLLM = {"engine": "vllm", "max_model_len": 8, "vocab_size": 8, "model_path": "/m"}
+
+
+def test_lora_adapters_are_the_ensembles_to_name(tmp_path: Path, tokenizer_dir: Path, repository: Path) -> None:
+    assert "lora_names" not in parse(repository / "m" / "config.pbtxt").parameters
+    adapters = {"tuned": "/a", "é": "/b"}
+    assemble(tmp_path / "r", "m", tokenizer_dir, {**VLLM, "lora_modules": adapters})
+    ensemble = parse(tmp_path / "r" / "m" / "config.pbtxt").parameters
+    assert json.loads(ensemble["lora_names"].string_value) == ["tuned", "é"]
+    assert parameters(tmp_path / "r" / "m_engine" / "config.pbtxt")["lora_modules"] == adapters
+
+
+def test_an_adapter_may_not_have_the_models_name(tmp_path: Path, tokenizer_dir: Path) -> None:
+    for served_name in ("", "org/m"):
+        settings = {**VLLM, "lora_modules": {served_name or "m": "/a"}, "served_name": served_name}
+        with pytest.raises(SettingError, match=rf"^lora_modules: '{served_name or 'm'}' is the model itself; "):
+            assemble(tmp_path / "r", "m", tokenizer_dir, settings)
+
+
 def test_the_engines_environment_is_tritons_to_enter(tmp_path: Path, tokenizer_dir: Path, repository: Path) -> None:
     assemble(tmp_path / "r", "m", tokenizer_dir, {**SCRIPTED, "engine_env": "/opt/an env"})
     parameters = parse(tmp_path / "r" / "m_engine" / "config.pbtxt").parameters

@@ -299,6 +299,27 @@ def test_models_are_the_ensembles_that_are_ready() -> None:
     assert run(client(session).models()) == [ModelInfo("a", 64, "a"), ModelInfo("org/модель", 64, "b")]
 
 
+def test_lora_adapters_are_models_behind_the_ensembles() -> None:
+    index = [{"name": f"{name}{stage}", "state": "READY"} for name in "ab" for stage in ("", "_preprocess")]
+    lora = {"served_name": {"string_value": "org/a"}, "lora_names": {"string_value": '["é", "tuned"]'}}
+    context = json.dumps({"parameters": {"max_model_len": {"string_value": "64"}}}).encode()
+    session = FakeSession(
+        {
+            "../repository/index": FakeResponse(200, json.dumps(index).encode()),
+            "a/config": FakeResponse(200, json.dumps({"parameters": lora}).encode()),
+            "b/config": FakeResponse(200, b"{}"),
+            "a_preprocess/config": FakeResponse(200, context),
+            "b_preprocess/config": FakeResponse(200, context),
+        }
+    )
+    assert run(client(session).models()) == [
+        ModelInfo("org/a", 64, "a"),
+        ModelInfo("b", 64, "b"),
+        ModelInfo("é", 64, "a", parent="org/a"),
+        ModelInfo("tuned", 64, "a", parent="org/a"),
+    ]
+
+
 def test_models_of_a_triton_that_goes_away() -> None:
     index = [{"name": name, "state": "READY"} for name in ("a", "a_preprocess")]
     replies = {

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tritone.gateway import routes
-from tritone.gateway.ensemble_client import ModelInfo
+from tritone.gateway.ensemble_client import EnsembleError, ModelInfo
 from tritone.gateway.request_fields import BOTH, Route, fields_of
 
 from .fake_ensemble import FakeEnsemble, Step
@@ -46,6 +46,30 @@ def test_b64_clients_know_the_served_name_and_triton_its_own(
     assert json.loads(reply.body)["model"] == served.lines[-1]["model"] == "org/other"
     assert ensemble.asked[0][0] == "org-other-1f"
     assert 'model_name="org/other"' in served.get("/metrics").body.decode()
+
+
+@pytest.mark.parametrize("route", BOTH)
+def test_a_lora_adapter_is_a_model_that_its_parent_answers_for(monkeypatch: pytest.MonkeyPatch, route: Route) -> None:
+    models = (
+        ModelInfo("m", 64, "m-1f"),
+        ModelInfo("tuned", 64, "m-1f", parent="m"),
+        ModelInfo("m", 8, "x", parent="y"),
+    )
+    ensemble = FakeEnsemble(HELLO, HELLO, [EnsembleError(400, "lora_name: got 'tuned', known are none")], models=models)
+    served = Served(monkeypatch, ensemble)
+    listed = json.loads(served.get("/v1/models").body)["data"]
+    assert [(model["id"], model["root"], model["parent"]) for model in listed] == [
+        ("m", "m", None),
+        ("tuned", "m", "m"),
+    ]
+    assert json.loads(served.get("/v1/models/tuned").body)["parent"] == "m"
+    for name in ("tuned", "m"):
+        assert json.loads(served.post(PATHS[route], body(route, model=name)).body)["model"] == name
+    assert [(asked[0], asked[1].get("lora_name")) for asked in ensemble.asked] == [("m-1f", "tuned"), ("m-1f", None)]
+    assert 'model_name="tuned"' in served.get("/metrics").body.decode()
+    refused = served.post(PATHS[route], body(route, model="tuned"))
+    assert (refused.status, refused.error["param"]) == (400, "model")
+    assert refused.error["message"] == "model: got 'tuned', known are none"
 
 
 @pytest.mark.parametrize("name", ["nope", "..", "a/../m", "x" * 300, "模型"])
