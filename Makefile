@@ -7,7 +7,7 @@ ENGINE_ENV := $(if $(filter vllm transformers,$(ENGINE)),.venv-vllm)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help serve doctor test test-unit test-service lint format bench clean venv venv-dev venv-vllm
+.PHONY: help serve doctor test test-unit test-service test-engines lint format bench clean venv venv-dev venv-vllm
 
 help: ## List these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test-unit: venv-dev ## Run the unit tests only: under a minute, no sockets
 
 test-service: venv-dev ## Run the service tests only: a real Triton with the scripted engine and the bundled model
 	$(BIN)/pytest tests/service $(ARGS)
+
+test-engines: venv-vllm ## Run the tests of the vllm and transformers adapters, in .venv-vllm
+	.venv-vllm/bin/python -m pytest -W default tests/engines $(ARGS)
 
 lint: venv-dev ## Check style, format and types
 	$(BIN)/ruff check

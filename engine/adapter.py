@@ -53,8 +53,9 @@ class TokenLogprob(NamedTuple):
 
 
 class TokenDelta(NamedTuple):
-    """New ids of one request. `finish_reason` is "" until the last delta: stop, length, abort or error.
+    """New ids of one request. `finish_reason` is "" until the last delta: stop, length, abort, error or refused.
 
+    The last is an error that is the request's fault, found out too late for `submit` to raise it: nothing was made.
     `logprobs` has one entry for each of `ids` where the request asked for them.
     """
 

@@ -25,20 +25,21 @@ REFUSED = {
         "guided_decoding_guide_type": "cannot be guided",
         "lora_name": "serves the model without adapters",
     },
-    "vllm": {},
+    "vllm": {"temperature": "takes 0, or 0.01 to 2"},
 }
-"""For each engine the fields it refuses, and why: "the <engine> engine <why>"."""
+"""For each engine the fields it refuses, or some values of them, and why: "the <engine> engine <why>"."""
 
 _IS_ASKED: dict[str, Callable[[EngineRequest], bool]] = {
     "bad_words": lambda request: bool(request.bad_sequences),
     "return_log_probs": lambda request: request.top_logprobs is not None,
     "guided_decoding_guide_type": lambda request: bool(request.guide_type),
     "lora_name": lambda request: bool(request.lora_name),
+    "temperature": lambda request: request.temperature != 0 and not 0.01 <= request.temperature <= 2,
 }
 
 
 def check_supported(engine: str, request: EngineRequest) -> None:
-    """Raise RefusedError for the first field of the request that the engine does not honour."""
+    """Raise RefusedError for the first field of the request that the engine does not honour as it is."""
     for name, reason in REFUSED[engine].items():
         if _IS_ASKED[name](request):
             raise RefusedError(f"{name}: the {engine} engine {reason}")

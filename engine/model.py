@@ -126,9 +126,10 @@ class Responder:
             tensors += [pb_utils.Tensor(name, array) for name, array in log_prob_arrays(chunk.logprobs).items()]
         self._sender.send(pb_utils.InferenceResponse(tensors), flags=FINAL if is_last else 0)
 
-    def fail(self, message: str) -> None:
-        """End the request with an error."""
-        send_error(self._sender, message, pb_utils.TritonError.INTERNAL)
+    def fail(self, message: str, is_refusal: bool = False) -> None:
+        """End the request with an error; a refusal is its own fault."""
+        code = pb_utils.TritonError.INVALID_ARG if is_refusal else pb_utils.TritonError.INTERNAL
+        send_error(self._sender, message, code)
 
 
 def int32_words(ids: list[int]) -> array[int]:

@@ -176,7 +176,7 @@ def read_delta(key: int, handle: Handle) -> TokenDelta | None:
             ids += output.generated_ids
             reason = FINISH_REASONS.get(output.finish_reason, "")
     if not reason and handle.get_status() == STATUS.IGNORED:
-        return TokenDelta(key, (), "error", "max_tokens: the KV cache is too small for this prompt and its answer")
+        return TokenDelta(key, (), "refused", "max_tokens: the KV cache is too small for this prompt and its answer")
     return TokenDelta(key, tuple(ids), reason) if ids or reason else None
 
 

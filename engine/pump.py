@@ -231,7 +231,7 @@ class Pump:
 
     def _fail(self, stream: Stream, message: str) -> None:
         with suppress(Exception):  # the request may be gone, and nobody else may suffer from that
-            stream.responder.fail(message)
+            stream.responder.fail(message, is_refusal=stream.finish_reason == "refused")
         self._forget(stream)
 
     def _check(self, stream: Stream, now_s: float) -> None:

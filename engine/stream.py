@@ -27,8 +27,8 @@ class Responder(Protocol):
     def send(self, chunk: Chunk, is_last: bool) -> None:
         """Send a chunk."""
 
-    def fail(self, message: str) -> None:
-        """End the request with an error."""
+    def fail(self, message: str, is_refusal: bool = False) -> None:
+        """End the request with an error; a refusal is its own fault."""
 
 
 @dataclass(eq=False)

@@ -85,9 +85,9 @@ class VllmAdapter:
         self._thread.start()
         try:
             self._engine = asyncio.run_coroutine_threadsafe(self._make_engine(), self._loop).result()
-        except (ValueError, RuntimeError, ValidationError) as error:
+        except Exception as error:
             self._end_loop()
-            raise ValueError(f"vLLM {vllm.__version__} did not start: {first_reason(error)}") from error
+            raise RuntimeError(f"vLLM {vllm.__version__} did not start: {first_reason(error)}") from error
 
     def submit(self, request: EngineRequest) -> None:
         params = sampling_params(request)
@@ -155,7 +155,7 @@ class VllmAdapter:
             await self._engine.abort(str(key))
             self._deltas.put(TokenDelta(key, (), "abort"))
         except VLLMClientError as error:
-            self._deltas.put(TokenDelta(key, (), "error", str(error)))
+            self._deltas.put(TokenDelta(key, (), "refused", refusal(request, error)))
         except EngineDeadError:
             pass  # `take` tells it
         except Exception:
@@ -225,10 +225,16 @@ def sampling_params(request: EngineRequest) -> SamplingParams:
             skip_clone=True,
         )
     except VLLMClientError as error:
-        raise RefusedError(str(error)) from error
+        raise RefusedError(refusal(request, error)) from error
     if request.bad_sequences:  # as ids; vLLM's public field takes texts, and makes this of them
         params._bad_words_token_ids = [list(sequence) for sequence in request.bad_sequences]
     return params
+
+
+def refusal(request: EngineRequest, error: VLLMClientError) -> str:
+    """What the client is told of an error that vLLM finds in the request: in one line, with the field's name."""
+    field = "guided_decoding_guide: " if request.guide_type else ""
+    return f"{field}the vllm engine refused the request: {first_reason(error)}"
 
 
 def structured_outputs(request: EngineRequest) -> StructuredOutputsParams | None:

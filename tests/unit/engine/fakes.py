@@ -63,6 +63,7 @@ class FakeResponder:
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
         self.error = ""
+        self.is_refused = False
         self.is_done = False
         self.is_broken = False
 
@@ -73,7 +74,8 @@ class FakeResponder:
         self.is_done = is_last
         self.chunks.append(chunk)
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str, is_refusal: bool = False) -> None:
         assert not self.is_done, "an error after the last chunk"
         self.is_done = True
         self.error = message
+        self.is_refused = is_refusal

@@ -15,6 +15,7 @@ ASKING: dict[str, dict[str, Any]] = {
     "return_log_probs": {"top_logprobs": 0},
     "guided_decoding_guide_type": {"guide_type": "regex", "guide": "[a-z]+"},
     "lora_name": {"lora_name": "pirate"},
+    "temperature": {"temperature": 2.5},
 }
 
 

@@ -83,6 +83,6 @@ def test_nothing_new_is_no_delta() -> None:
     assert read_delta(1, Handle()) is None
 
 
-def test_request_that_does_not_fit_is_an_error() -> None:
+def test_request_that_does_not_fit_is_refused() -> None:
     delta = read_delta(1, Handle(status=openvino_genai.GenerationStatus.IGNORED))
-    assert delta == TokenDelta(1, (), "error", "max_tokens: the KV cache is too small for this prompt and its answer")
+    assert delta == TokenDelta(1, (), "refused", "max_tokens: the KV cache is too small for this prompt and its answer")

@@ -212,6 +212,14 @@ def test_engine_error_ends_that_request_with_its_message(bench: Bench) -> None:
     assert sent(other) == [(1, [5], "")]
 
 
+@pytest.mark.parametrize("reason", ["error", "refused"])
+def test_only_a_refusal_is_the_requests_own_fault(bench: Bench, reason: str) -> None:
+    key, responder = bench.admit()
+    bench.make(key, reason=reason, error="guided_decoding_guide: no")
+    assert (responder.error, responder.is_refused) == ("guided_decoding_guide: no", reason == "refused")
+    assert responder.chunks == []
+
+
 def test_engine_error_waits_for_the_chunk_in_flight(bench: Bench) -> None:
     key, responder = bench.admit()
     bench.make(key, 1)
