@@ -22,10 +22,13 @@ logger = logging.getLogger(__name__)
 class TransformersAdapter:
     """Runs what static_batch.py's `load_model` loads, by its settings, in a thread of its own."""
 
-    def __init__(self, *, max_num_seqs: int, streaming_cpu_share: float, device: str, **settings: Any) -> None:
+    def __init__(
+        self, *, max_num_seqs: int, batch_wait_s: float, streaming_cpu_share: float, device: str, **settings: Any
+    ) -> None:
         cores = len(os.sched_getaffinity(0)) if device.startswith("cpu") else math.inf
         self.streaming_cores = streaming_cpu_share * cores
         self._max_num_seqs = max_num_seqs
+        self._batch_wait_s = batch_wait_s
         self._model_settings = {"device": device, **settings}
         self._changed = threading.Condition()  # holds for everything below
         self._waiting: dict[int, Answer] = {}
@@ -92,9 +95,12 @@ class TransformersAdapter:
                 self._changed.notify_all()
 
     def _next_answers(self) -> list[Answer]:
-        """The answers of the next batch, waiting for the first of them; none when the engine is to stop."""
+        """The answers of the next batch: the first and what soon follows; none when the engine is to stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_stopping)
+            self._changed.wait_for(
+                lambda: len(self._waiting) >= self._max_num_seqs or self._is_stopping, self._batch_wait_s
+            )
             if self._is_stopping:
                 return []
             self._running = set(islice(self._waiting, self._max_num_seqs))

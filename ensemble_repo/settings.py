@@ -110,6 +110,7 @@ ADAPTERS = {
             "type of weights and KV cache; auto is that of the model's files",
             choices=("auto", "float32", "bfloat16", "float16"),
         ),
+        Setting("batch_wait_s", float, 0.01, "how long the first request waits for others to share its batch", 0, 60),
         Setting("device", str, "cpu", "the PyTorch device: cpu, cuda, cuda:1 and so on"),
         _TRUST_REMOTE_CODE,
         _STREAMING_CPU_SHARE,

@@ -36,7 +36,7 @@ def start(model_path: Path) -> Iterator[Start]:
 
     def start_engine(**settings: Any) -> TransformersAdapter:
         defaults = {"model_path": str(model_path), "max_num_seqs": 4, "dtype": "auto", "device": "cpu"}
-        defaults |= {"trust_remote_code": False, "streaming_cpu_share": 0.025}
+        defaults |= {"trust_remote_code": False, "streaming_cpu_share": 0.025, "batch_wait_s": 0.0}
         engine = TransformersAdapter(**{**defaults, **settings})
         engine.start()
         started.append(engine)
@@ -232,6 +232,16 @@ def test_request_that_comes_during_a_batch_waits_for_its_end(start: Start, steps
     deltas += deltas_of(engine, {1, 2} - {delta.key for delta in deltas if delta.finish_reason})
     assert [delta.key for delta in deltas] == [1, 1, 1, 2, 2]
     assert engine.load() == Load(0, 0, 0.0)
+
+
+def test_first_request_waits_for_others_to_share_its_batch(start: Start, steps: threading.Semaphore) -> None:
+    engine = start(batch_wait_s=20.0, max_num_seqs=2)
+    engine.submit(EngineRequest(1, (5, 6), 3))
+    assert engine.take(0.2) == []
+    assert engine.load() == Load(0, 1, 0.0)
+    engine.submit(EngineRequest(2, (7,), 3))
+    steps.release(1)
+    assert {delta.key for delta in engine.take(20) + engine.take(0.5)} == {1, 2}
 
 
 def test_row_that_is_over_holds_its_place_until_the_batch_is(start: Start) -> None:
