@@ -56,4 +56,6 @@ def test_what_cannot_be_read_is_named(name: str, value: object, text: str) -> No
 def test_a_hint_needs_some_likeness() -> None:
     assert did_you_mean("temprature") == "; did you mean temperature?"
     assert did_you_mean("stop") == "; did you mean stop_words?"
+    assert did_you_mean("logprobs") == "; did you mean return_log_probs?"
+    assert did_you_mean("guided_json") == "; did you mean guided_decoding_guide?"
     assert did_you_mean("zzz") == ""
