@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from ensemble_repo.settings import SettingError
+from perf.engine_choice import REAL_ENGINES, engine_choice
 from tritone.errors import TritoneError
 
 
@@ -27,6 +29,25 @@ SEED = click.option("--seed", type=int, default=0, show_default=True, help="Seed
 ROUNDS = click.option(
     "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds; medians are shown."
 )
+
+
+def engine_options(command: Any) -> Any:
+    """The options that say which engine runs the bundled model."""
+    options = (
+        click.option("--engine", type=click.Choice(REAL_ENGINES), default="openvino", show_default=True),
+        click.option(
+            "--engine-env",
+            type=click.Path(path_type=Path, exists=True, file_okay=False),
+            help="Virtual environment with the engine's libraries.  [default: .venv-vllm for vllm and transformers, if "
+            "it is there]",
+        ),
+        click.option(
+            "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of the engine, for both sides."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -60,6 +81,7 @@ def pipeline(**options: Any) -> None:
 
 
 @main.command()
+@engine_options
 @click.option(
     "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
 )
@@ -68,13 +90,14 @@ def pipeline(**options: Any) -> None:
 @SEED
 @OUT
 def overhead(**options: Any) -> None:
-    """The bundled model on OpenVINO through the ensemble, against the engine's bare loop."""
+    """The bundled model through the ensemble, against the same engine's bare loop."""
     from perf.overhead import run_overhead
 
     _run(run_overhead, options)
 
 
 @main.command()
+@engine_options
 @click.option(
     "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
 )
@@ -99,8 +122,8 @@ def overhead(**options: Any) -> None:
 def gateway(**options: Any) -> None:
     """The OpenAI gateway against the ensemble behind it, with the same client.
 
-    The bundled model on OpenVINO, both ways in turn; then the gateway's CPU for a chunk, and very many slow streams,
-    with the scripted engine.
+    The bundled model, both ways in turn; then the gateway's CPU for a chunk, and very many slow streams, with the
+    scripted engine.
     """
     from perf.gateway import run_gateway
 
@@ -109,8 +132,11 @@ def gateway(**options: Any) -> None:
 
 def _run(verb: Any, options: dict[str, Any]) -> None:
     try:
+        if "engine" in options:
+            given = (options.pop(name) for name in ("engine", "engine_env", "assignments"))
+            options["engine"] = engine_choice(*given)
         verb(**options, report=click.echo)
-    except TritoneError as error:
+    except (TritoneError, SettingError) as error:
         raise click.ClickException(str(error)) from error
 
 

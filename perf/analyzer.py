@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perf.child_process import last_words
 from perf.cpu_sampler import CpuSampler
 from perf.export import TokenCount, read_export
 from perf.records import RequestRecord
@@ -66,7 +67,7 @@ def run_load(
             process.kill()
             status = process.wait()
     if status != 0 or not export.is_file():
-        raise AnalyzerError(f"perf_analyzer ended with status {status}: {_last_words(folder / 'perf_analyzer.log')}")
+        raise AnalyzerError(f"perf_analyzer ended with status {status}: {last_words(folder / 'perf_analyzer.log')}")
     return read_export(export, count_tokens, load.requests)
 
 
@@ -88,8 +89,3 @@ def arguments(url: str, model: str, load: Load, data: Path, export: Path) -> lis
         *("--concurrency-range", str(load.streams), "--request-count", str(load.requests)),
         *("--profile-export-file", str(export)),
     ]
-
-
-def _last_words(log: Path) -> str:
-    lines = log.read_text("utf-8", "replace").split("\n")
-    return " ".join(line.strip() for line in lines if line.strip())[-500:] or "it said nothing"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -16,6 +16,9 @@ import psutil
 from perf.records import CpuSample
 
 INTERVAL_S = 0.2
+IDLE_CORES = 0.1
+IDLE_SPAN_S = 0.2
+IDLE_TIMEOUT_S = 10.0
 
 
 class CpuSampler:
@@ -61,5 +64,25 @@ class CpuSampler:
 
     def _sample_one(self, name: str, process: psutil.Process) -> None:
         with self._lock, suppress(psutil.Error):  # it has ended
-            times = process.cpu_times()
-            self.samples.setdefault(name, []).append(CpuSample(time.time_ns(), times.user + times.system))
+            used_s = cpu_s(process)
+            self.samples.setdefault(name, []).append(CpuSample(time.time_ns(), used_s))
+
+
+def wait_until_idle(processes: Iterable[psutil.Process]) -> None:
+    """Return when they use next to no CPU, after IDLE_TIMEOUT_S at the latest: what is left is measured with the turn.
+
+    vLLM's worker goes on looking for work for a second after the last of it.
+    """
+    watched = list(processes)
+    deadline_s = time.monotonic() + IDLE_TIMEOUT_S
+    while watched and time.monotonic() < deadline_s:
+        before_s = sum(map(cpu_s, watched))
+        time.sleep(IDLE_SPAN_S)
+        if sum(map(cpu_s, watched)) - before_s <= IDLE_CORES * IDLE_SPAN_S:
+            return
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """CPU seconds, user and system, that a process has used. Raises psutil.Error if it is gone."""
+    times = process.cpu_times()
+    return float(times.user + times.system)

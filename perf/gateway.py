@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from perf.engine_choice import EngineChoice
 from perf.gateway_process import peak_rss_mib
 from perf.gateway_report import ChunkCost, OpenStreams, chunk_cost, cores, summarize, tables
 from perf.gateway_sides import both_ways
@@ -21,8 +22,7 @@ from perf.overhead_sides import Side
 from perf.processes import memory_of
 from perf.prompts import text_of
 from perf.results import ResultFolder, default_folder
-from tritone.bundled_model import bundled_model
-from tritone.model_folder import ModelFolder, describe_model
+from tritone.served_model import ServedModel
 
 COST_STREAMS = 32
 COST_RATE = 50.0  # tokens/s of each: a chunk each, and cores enough for everything else
@@ -32,6 +32,7 @@ Report = Callable[[str], None]
 
 
 def run_gateway(
+    engine: EngineChoice,
     streams: Sequence[int],
     tokens: int,
     seconds: float,
@@ -42,16 +43,16 @@ def run_gateway(
     report: Report,
 ) -> None:
     """Measure, show and keep: the options are those of the command line. Raises TritoneError."""
-    model = describe_model(bundled_model())
-    results = ResultFolder(out or default_folder("gateway"), seed)
+    model = engine.serve(max(streams), has_prefix_caching=False)  # one engine for both
+    results = ResultFolder(out or default_folder("gateway"), seed, engine.python)
     turns = measure_throughput(model, streams, tokens, rounds, seed, results, report)
-    cost = measure_chunk_cost(model, seconds, rounds, results, report)
-    many = measure_open_streams(model, open_streams, seconds, results) if open_streams else None
+    cost = measure_chunk_cost(seconds, rounds, results, report)
+    many = measure_open_streams(open_streams, seconds, results) if open_streams else None
     results.finish(summarize(turns, cost, many), tables(turns, cost, many), report)
 
 
 def measure_throughput(
-    model: ModelFolder,
+    model: ServedModel,
     streams: Sequence[int],
     tokens: int,
     rounds: int,
@@ -61,23 +62,22 @@ def measure_throughput(
 ) -> list[Turn]:
     """The bundled model, both ways in turn."""
 
-    prompts = partial(round_prompts, model.vocab_size, seed)
+    prompts = partial(round_prompts, model.settings["vocab_size"], seed)
 
     @contextmanager
     def loaded() -> Iterator[Sequence[Side]]:
-        engine = {"engine": "openvino", "model_path": str(model.path), "enable_prefix_caching": False}  # one for both
-        with both_ways(model, max(streams), **engine) as sides:
+        report("loading the ensemble")
+        with both_ways(model, max(streams)) as sides:
             warm_up(sides, prompts(0, max(streams)))
             yield sides
 
     return run_rounds(loaded, streams, rounds, tokens, prompts, results, report)
 
 
-def measure_chunk_cost(
-    model: ModelFolder, seconds: float, rounds: int, results: ResultFolder, report: Report
-) -> ChunkCost:
+def measure_chunk_cost(seconds: float, rounds: int, results: ResultFolder, report: Report) -> ChunkCost:
     """The gateway's CPU for a chunk, with so many streams that none has to wait for a core."""
-    with both_ways(model, COST_STREAMS, engine="scripted", tokens_per_second=COST_RATE) as sides:
+    model = EngineChoice("scripted", settings={"tokens_per_second": COST_RATE}).serve(COST_STREAMS)
+    with both_ways(model, COST_STREAMS) as sides:
         prompts = [english(model)] * COST_STREAMS
         take_turn(sides[1], sides, 0, prompts, WARM_UP_TOKENS)
         turns = []
@@ -89,9 +89,10 @@ def measure_chunk_cost(
     return chunk_cost(turns)
 
 
-def measure_open_streams(model: ModelFolder, open_streams: int, seconds: float, results: ResultFolder) -> OpenStreams:
+def measure_open_streams(open_streams: int, seconds: float, results: ResultFolder) -> OpenStreams:
     """Many streams that say little, all open at once. Raises StreamError if one fails or is cut short."""
-    with both_ways(model, open_streams, engine="scripted", tokens_per_second=SLOW_RATE) as sides:
+    model = EngineChoice("scripted", settings={"tokens_per_second": SLOW_RATE}).serve(open_streams)
+    with both_ways(model, open_streams) as sides:
         gateway = sides[1]
         pid = gateway.processes["gateway"].pid
         prompts = [english(model)] * open_streams
@@ -103,7 +104,7 @@ def measure_open_streams(model: ModelFolder, open_streams: int, seconds: float, 
         return OpenStreams(open_streams, turn.tokens_per_s, before, peak_rss_mib(pid), after, cores(turn))
 
 
-def english(model: ModelFolder) -> list[int]:
+def english(model: ServedModel) -> list[int]:
     """A prompt of which every token is text, so that the engine that repeats it says something with each."""
     from tokenizers import Tokenizer
 

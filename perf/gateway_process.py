@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.request import urlopen
 
+from perf.child_process import wait_until_answers
 from perf.server import HOST, RunningServer, free_ports
 from tritone.errors import TritoneError
 from tritone.gateway.process import start
@@ -46,7 +45,7 @@ def running_gateway(server: RunningServer, max_concurrent_requests: int) -> Iter
         process = start(GatewayConfig.model_validate(given), dict(os.environ))
         try:
             url = f"http://{HOST}:{port}"
-            _wait_until_ready(url)
+            wait_until_answers(f"{url}/health/ready", process, "the gateway", READY_TIMEOUT_S)
             yield RunningGateway(process.pid, url)
         finally:
             process.kill()
@@ -59,15 +58,3 @@ def peak_rss_mib(pid: int) -> float:
     if not match:
         raise TritoneError(f"the kernel does not tell the peak memory of process {pid}")
     return int(match[1]) / KIB_PER_MIB
-
-
-def _wait_until_ready(url: str) -> None:
-    deadline_s = time.monotonic() + READY_TIMEOUT_S
-    while True:
-        try:
-            with urlopen(f"{url}/health/ready", timeout=5):
-                return
-        except OSError as error:
-            if time.monotonic() > deadline_s:
-                raise TritoneError(f"the gateway is not ready after {READY_TIMEOUT_S:g} s: {error}") from error
-            time.sleep(0.05)

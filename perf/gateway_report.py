@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from perf import metrics
-from perf.overhead_report import Turn
+from perf.overhead_report import Turn, figures_of
 from perf.tables import Table
-
-SAMPLES = ("requests", "cpu_samples")
 
 
 class Throughput(NamedTuple):
@@ -70,7 +68,7 @@ def cores(turn: Turn) -> float:
 def summarize(turns: Sequence[Turn], cost: ChunkCost, many: OpenStreams | None) -> dict[str, Any]:
     """Every turn's figures and the medians, as JSON can hold them."""
     return {
-        "turns": [{name: value for name, value in turn._asdict().items() if name not in SAMPLES} for turn in turns],
+        "turns": [figures_of(turn) for turn in turns],
         "medians": [{"streams": streams, **found._asdict()} for streams, found in throughputs(turns).items()],
         "chunk_cost": cost._asdict(),
         "open_streams": many._asdict() if many else None,

@@ -18,7 +18,7 @@ from perf.records import RequestRecord
 from perf.server import RunningServer, running_server
 from perf.sse_client import burst
 from tritone.bundled_model import BUNDLED_NAME
-from tritone.model_folder import ModelFolder
+from tritone.served_model import ServedModel
 
 
 class DirectSide:
@@ -38,14 +38,13 @@ class DirectSide:
             return burst(self._url, bodies, lambda event: int(event["num_output_tokens"]))
 
 
-class GatewaySide:
-    """The same ensemble by `/v1/completions`."""
+class OpenAISide:
+    """A server with OpenAI's API, by `/v1/completions`; `processes` are those that are there for this side alone."""
 
-    name = "gateway"
-
-    def __init__(self, gateway: RunningGateway) -> None:
-        self.processes: Mapping[str, psutil.Process] = {"gateway": psutil.Process(gateway.pid)}
-        self._url = f"{gateway.url}/v1/completions"
+    def __init__(self, name: str, url: str, processes: Mapping[str, psutil.Process]) -> None:
+        self.name = name
+        self.processes = processes
+        self._url = f"{url}/v1/completions"
 
     def burst(self, prompts: Prompts, tokens: int, sampler: CpuSampler) -> list[RequestRecord]:
         """See Side."""
@@ -63,18 +62,21 @@ class GatewaySide:
 
 
 @contextmanager
-def both_ways(model: ModelFolder, max_num_seqs: int, **engine: Any) -> Iterator[list[Side]]:
-    """Both sides of one server; `engine` are settings of the engine, its name among them."""
-    settings = {
-        "max_model_len": model.max_position_embeddings,
-        "vocab_size": model.vocab_size,
-        "max_num_seqs": max_num_seqs,
-        "generation_config": "none",
-        **engine,
-    }
+def both_ways(model: ServedModel, max_num_seqs: int) -> Iterator[list[Side]]:
+    """Both sides of one server."""
+    with server_and_gateway(model, max_num_seqs) as (server, gateway):
+        yield [
+            DirectSide(server),
+            OpenAISide("gateway", gateway.url, {"gateway": psutil.Process(gateway.pid)}),
+        ]
+
+
+@contextmanager
+def server_and_gateway(model: ServedModel, max_num_seqs: int) -> Iterator[tuple[RunningServer, RunningGateway]]:
+    """A Triton with the ensemble, and a gateway in front of it."""
 
     def write(target: Path) -> None:
-        assemble(target, BUNDLED_NAME, model.tokenizer_dir, settings)
+        assemble(target, model.name, model.tokenizer_dir, model.settings)
 
     with running_server(write) as server, running_gateway(server, max_num_seqs) as gateway:
-        yield [DirectSide(server), GatewaySide(gateway)]
+        yield server, gateway

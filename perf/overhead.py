@@ -1,4 +1,4 @@
-"""`python -m perf overhead`: a real model through the ensemble against the same engine alone.
+"""`python -m perf overhead`: the bundled model through the ensemble against the same engine alone.
 
 Runs on the load host. Both sides are loaded at once and take turns; the one whose turn it is not waits and must not use
 the CPU, which is measured too. In a turn every stream sends one request, all at once.
@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
 
 from perf import metrics
-from perf.cpu_sampler import CpuSampler
+from perf.cpu_sampler import CpuSampler, wait_until_idle
+from perf.engine_choice import EngineChoice, adapter_settings
 from perf.overhead_report import Turn, summarize, tables
 from perf.overhead_sides import Prompts, Side, both_sides
 from perf.processes import Memory, memory_of
 from perf.prompts import random_ids
 from perf.records import Window
 from perf.results import ResultFolder, default_folder
-from tritone.bundled_model import bundled_model
 from tritone.errors import TritoneError
-from tritone.model_folder import describe_model
 
 PROMPT_TOKENS = 64
 WARM_UP_TOKENS = 16
@@ -32,6 +31,7 @@ ROUNDS_A_LOAD = 2
 
 
 def run_overhead(
+    engine: EngineChoice,
     streams: Sequence[int],
     tokens: int,
     rounds: int,
@@ -40,21 +40,22 @@ def run_overhead(
     report: Callable[[str], None],
 ) -> None:
     """Measure, show and keep: the options are those of the command line. Raises TritoneError."""
-    model = describe_model(bundled_model())
-    results = ResultFolder(out or default_folder("overhead"), seed)
+    model = engine.serve(max(streams))
+    results = ResultFolder(out or default_folder("overhead"), seed, engine.python)
 
-    prompts = partial(round_prompts, model.vocab_size, seed)
+    prompts = partial(round_prompts, model.settings["vocab_size"], seed)
     memory: dict[str, Memory] = {}
 
     @contextmanager
     def loaded() -> Iterator[Sequence[Side]]:
-        with both_sides(model, max(streams)) as sides:
+        with both_sides(engine, model, results.path / "bare-engine.log", report) as sides:
             warm_up(sides, prompts(0, max(streams)))
             yield sides
             memory.update({name: found for side in sides for name, found in memory_of(side.processes).items()})
 
     turns = run_rounds(loaded, streams, rounds, tokens, prompts, results, report)
-    results.finish(summarize(turns, memory), tables(turns, memory), report)
+    settings = {"engine": engine.name, **adapter_settings(model.settings)}
+    results.finish(summarize(turns, memory, settings), tables(turns, memory), report)
 
 
 def run_rounds(
@@ -97,30 +98,32 @@ def warm_up(sides: Sequence[Side], prompts: Prompts) -> None:
 
 
 def take_turn(side: Side, sides: Sequence[Side], round_number: int, prompts: Prompts, tokens: int) -> Turn:
-    """One burst, and the CPU that the other side used meanwhile."""
+    """One burst, and the CPU that both sides used meanwhile."""
+    wait_until_idle(process for one in sides if one is not side for process in one.processes.values())
     load_average = os.getloadavg()[0]
     with CpuSampler({name: process for one in sides for name, process in one.processes.items()}) as sampler:
         requests = side.burst(prompts, tokens, sampler)
     if [sum(request.tokens) for request in requests] != [tokens] * len(prompts):
         raise TritoneError(f"{side.name}: not every request got {tokens} tokens, so the sides cannot be compared")
-    start_ns = min(request.started_ns for request in requests)
-    window = Window(start_ns, max(request.received_ns[-1] for request in requests))
-    idle_cpu_s = sum(
-        metrics.cpu_s_within(sampler.samples[name], window)
-        for one in sides
-        if one is not side
-        for name in one.processes
-    )
+    window = metrics.burst_window(requests)
+    others = [name for one in sides if one is not side for name in one.processes]
     return Turn(
         side=side.name,
         streams=len(prompts),
         round=round_number,
         load_average=load_average,
         tokens_per_s=metrics.burst_tokens_per_s(requests),
-        idle_side_cores=metrics.ratio(idle_cpu_s * metrics.NS_PER_S, window.end_ns - window.start_ns),
+        cores=_cores(sampler, side.processes, window),
+        idle_side_cores=_cores(sampler, others, window),
         requests=requests,
         cpu_samples=sampler.samples,
     )
+
+
+def _cores(sampler: CpuSampler, names: Iterable[str], window: Window) -> float:
+    """How many cores were busy with the processes, on average over the window."""
+    used_s = sum(metrics.cpu_s_within(sampler.samples[name], window) for name in names)
+    return metrics.ratio(used_s * metrics.NS_PER_S, window.end_ns - window.start_ns)
 
 
 def keep(turn: Turn, results: ResultFolder) -> None:

@@ -13,13 +13,14 @@ from perf.tables import Table
 
 
 class Turn(NamedTuple):
-    """One burst of one side; `idle_side_cores` is what the other side used of the CPU meanwhile."""
+    """One burst of one side. `cores` is how many it used of the CPU meanwhile, `idle_side_cores` what the other did."""
 
     side: str
     streams: int
     round: int
     load_average: float
     tokens_per_s: float
+    cores: float
     idle_side_cores: float
     requests: Sequence[RequestRecord]
     cpu_samples: Mapping[str, Sequence[CpuSample]]
@@ -49,14 +50,20 @@ def overheads(turns: Sequence[Turn]) -> dict[int, Overhead]:
     }
 
 
-def summarize(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> dict[str, Any]:
-    """Every turn's figures, the medians and the memory, as JSON can hold them."""
-    samples = ("requests", "cpu_samples")
+def summarize(turns: Sequence[Turn], memory: Mapping[str, Memory], engine: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine's settings, every turn's figures, the medians and the memory, as JSON can hold them."""
     return {
-        "turns": [{name: value for name, value in turn._asdict().items() if name not in samples} for turn in turns],
+        "engine": dict(engine),
+        "turns": [figures_of(turn) for turn in turns],
         "medians": [{"streams": streams, **found._asdict()} for streams, found in overheads(turns).items()],
         "memory": {process: found._asdict() for process, found in memory.items()},
     }
+
+
+def figures_of(turn: Turn) -> dict[str, Any]:
+    """What a turn gave, without its raw samples."""
+    samples = ("requests", "cpu_samples")
+    return {name: value for name, value in turn._asdict().items() if name not in samples}
 
 
 def tables(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> list[Table]:

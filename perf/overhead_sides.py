@@ -1,30 +1,28 @@
-"""The two sides of the overhead benchmark: the ensemble with OpenVINO, and OpenVINO alone. Run on the load host."""
+"""The two sides of the overhead benchmark: the ensemble with an engine, and the engine alone. Run on the load host."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import psutil
 
-from ensemble_repo.assemble import assemble, stage_parameters
-from ensemble_repo.settings import ADAPTERS
+from ensemble_repo.assemble import assemble
 from perf.analyzer import Load, run_load
 from perf.bare_engine import BareEngine, bare_engine
 from perf.cpu_sampler import CpuSampler
+from perf.engine_choice import EngineChoice, engine_settings
 from perf.export import cumulative
-from perf.processes import server_processes
+from perf.processes import server_processes, with_children
 from perf.records import RequestRecord
 from perf.server import RunningServer, running_server
 from tritone.bundled_model import BUNDLED_NAME
-from tritone.model_folder import ModelFolder
+from tritone.served_model import ServedModel
 
 TURN_TIMEOUT_S = 600.0
-
-PIPELINE_SETTINGS = [setting.name for setting in ADAPTERS["openvino"] if setting.name != "streaming_cpu_share"]
 
 Prompts = Sequence[Sequence[int]]
 
@@ -40,12 +38,12 @@ class Side(Protocol):
 
 
 class BareSide:
-    """OpenVINO alone."""
+    """The engine alone."""
 
     name = "bare"
 
     def __init__(self, engine: BareEngine) -> None:
-        self.processes: Mapping[str, psutil.Process] = {"bare engine": psutil.Process(engine.pid)}
+        self.processes: Mapping[str, psutil.Process] = with_children("bare engine", psutil.Process(engine.pid))
         self._engine = engine
 
     def burst(self, prompts: Prompts, tokens: int, sampler: CpuSampler) -> list[RequestRecord]:
@@ -54,7 +52,7 @@ class BareSide:
 
 
 class EnsembleSide:
-    """OpenVINO behind the ensemble, called by perf_analyzer."""
+    """The engine behind the ensemble, called by perf_analyzer."""
 
     name = "tritone"
 
@@ -80,20 +78,16 @@ class EnsembleSide:
 
 
 @contextmanager
-def both_sides(model: ModelFolder, max_num_seqs: int) -> Iterator[list[Side]]:
-    """Both sides, loaded with the same settings."""
-    settings = {
-        "engine": "openvino",
-        "model_path": str(model.path),
-        "max_model_len": model.max_position_embeddings,
-        "vocab_size": model.vocab_size,
-        "max_num_seqs": max_num_seqs,
-        "generation_config": "none",  # neutral, as the bare engine's
-    }
+def both_sides(
+    choice: EngineChoice, model: ServedModel, log: Path, report: Callable[[str], None]
+) -> Iterator[list[Side]]:
+    """Both sides, loaded with the same settings; what the bare engine says goes to the end of `log`."""
 
     def write(target: Path) -> None:
-        assemble(target, BUNDLED_NAME, model.tokenizer_dir, settings)
+        assemble(target, model.name, model.tokenizer_dir, model.settings)
 
-    parameters = stage_parameters(settings)["engine"]
-    with bare_engine({name: parameters[name] for name in PIPELINE_SETTINGS}) as engine, running_server(write) as server:
-        yield [BareSide(engine), EnsembleSide(server)]
+    report(f"loading {choice.name} alone")
+    with bare_engine(choice, engine_settings(model.settings), log) as engine:
+        report(f"loading {choice.name} behind the ensemble")
+        with running_server(write) as server:
+            yield [BareSide(engine), EnsembleSide(server)]

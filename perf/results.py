@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,23 +14,29 @@ from perf.records import CpuSample, RequestRecord
 from perf.tables import Table, to_markdown, to_text
 from tritone.errors import TritoneError
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
 
 class ResultFolder:
-    """Writes requests.jsonl, processes.jsonl, environment.json, summary.json and table.md.
+    """Writes requests.jsonl, processes.jsonl, environment.json, summary.json and table.md; Triton's log is tritone.log.
 
     Samples are written at once, so that a run that is broken off loses none.
     """
 
-    def __init__(self, path: Path, seed: int) -> None:
-        """Make the folder; if it is there it must be empty, TritoneError otherwise."""
+    def __init__(self, path: Path, seed: int, engine_python: Path | None = None) -> None:
+        """Make the folder; if it is there it must be empty, TritoneError otherwise.
+
+        `engine_python` is the Python that has the engine's libraries, if they matter.
+        """
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TritoneError(f"the result folder {path} cannot be made: {error.strerror}") from error
         if any(path.iterdir()):
             raise TritoneError(f"the result folder {path} is not empty")
-        self.path = path
-        self._environment = describe_environment(seed)
+        self.path = path.absolute()
+        logging.basicConfig(filename=self.path / "tritone.log", level=logging.INFO, format=LOG_FORMAT)
+        self._environment = describe_environment(seed, engine_python)
         self._write_json("environment.json", self._environment)
 
     def add_requests(self, run: Mapping[str, Any], requests: Sequence[RequestRecord]) -> None:

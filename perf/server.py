@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 from tritone.config import Config
 from tritone.loading import wait_until_ready
@@ -21,7 +23,8 @@ from tritone.stop_signals import StopSignals
 from tritone.tritonserver import find_tritonserver, server_environment
 
 HOST = "127.0.0.1"
-READY_TIMEOUT_S = 300.0
+READY_TIMEOUT_S = 900.0  # vLLM compiles the model when it is first loaded
+UNLOAD_TIMEOUT_S = 20.0
 
 
 class RunningServer(NamedTuple):
@@ -52,7 +55,19 @@ def running_server(write_repository: Callable[[Path], None]) -> Iterator[Running
                 raise ServerError(problem)
             yield RunningServer(server.pid, f"{HOST}:{grpc}", f"{HOST}:{http}", f"{HOST}:{metrics}")
         finally:
+            _unload(server)
             server.kill()
+
+
+def _unload(server: ServerProcess) -> None:
+    """Let an engine with processes of its own end them itself: killed, they would leave memory in /dev/shm behind."""
+    children: list[psutil.Process] = []
+    for stage in server.stages.values():
+        with suppress(psutil.Error):  # it has died
+            children += stage.process.children(recursive=True)
+    if children:
+        server.terminate()
+        psutil.wait_procs(children, UNLOAD_TIMEOUT_S)
 
 
 def free_ports(count: int) -> list[int]:

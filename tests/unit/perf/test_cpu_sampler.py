@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import psutil
+import pytest
 
-from perf.cpu_sampler import CpuSampler
+from perf import cpu_sampler
+from perf.cpu_sampler import CpuSampler, wait_until_idle
 from perf.metrics import cpu_s_within
 from perf.records import Window
 
@@ -41,3 +44,34 @@ def test_process_that_has_ended_unreaped_is_sampled_to_its_end() -> None:
     process.wait()
     first, *_, last = sampler.samples["client"]
     assert last.cpu_s - first.cpu_s > 0.05
+
+
+class CpuTimes(NamedTuple):
+    user: float
+    system: float
+
+
+class FakeProcess:
+    """A process by the CPU seconds that it has used each time it is asked."""
+
+    def __init__(self, *used_s: float) -> None:
+        self.left = list(used_s)
+
+    def cpu_times(self) -> CpuTimes:
+        return CpuTimes(self.left.pop(0), 1.0)
+
+
+def test_waits_until_all_are_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_sampler, "IDLE_SPAN_S", 0.01)
+    spinning, idle = FakeProcess(0.0, 0.01, 0.01, 0.02, 0.02, 0.02, 9.0), FakeProcess(*[5.0] * 7)
+    wait_until_idle([spinning, idle])  # type: ignore[list-item]
+    assert spinning.left == [9.0]
+    wait_until_idle([])
+
+
+def test_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_sampler, "IDLE_SPAN_S", 0.01)
+    monkeypatch.setattr(cpu_sampler, "IDLE_TIMEOUT_S", 0.05)
+    busy = FakeProcess(*range(100))
+    wait_until_idle([busy])  # type: ignore[list-item]
+    assert len(busy.left) >= 88

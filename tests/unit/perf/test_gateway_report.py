@@ -16,7 +16,7 @@ REQUESTS = [RequestRecord(0, (S, S, 2 * S), (0, 0, 10)), RequestRecord(0, (2 * S
 
 def turn(side: str, number: int, tokens_per_s: float, cpu_s: float = 0.0) -> Turn:
     samples = {"gateway": [CpuSample(0, 0.0), CpuSample(2 * S, cpu_s)]}
-    return Turn(side, 8, number, 0.1, tokens_per_s, 0.0, REQUESTS, samples)
+    return Turn(side, 8, number, 0.1, tokens_per_s, 0.5, 0.0, REQUESTS, samples)
 
 
 TURNS = [

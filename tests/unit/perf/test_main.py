@@ -22,6 +22,8 @@ from perf.runs import Point
         (["gateway", "--streams", "8,1,8"], "'--streams': expected each number once, got '8,1,8'"),
         (["gateway", "--open-streams", "-1"], "'--open-streams'"),
         (["overhead", "--streams", "8,1,8"], "'--streams': expected each number once, got '8,1,8'"),
+        (["overhead", "--engine", "scripted"], "'--engine'"),
+        (["overhead", "--engine-env", "/nowhere"], "'--engine-env'"),
         (["pipeline", "--rate", "0"], "'--rate'"),
         (["pipeline", "--rounds", "0"], "'--rounds'"),
         (["pipeline", "--against", "/nowhere"], "'--against'"),
@@ -30,6 +32,21 @@ from perf.runs import Point
 def test_bad_option_is_named(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.mark.parametrize("arguments", [["overhead"], ["gateway"]])
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("max_num_seqs=4", "Error: --set: max_num_seqs is not to be set here"),
+        ("4", "Error: --set: must be NAME=VALUE, got '4'"),
+        ("kv_cache_dtyp=u8", "Error: unknown settings: kv_cache_dtyp (did you mean kv_cache_dtype?)"),
+    ],
+)
+def test_bad_setting_is_named(arguments: list[str], setting: str, message: str) -> None:
+    result = CliRunner().invoke(main, [*arguments, "--set", setting])
+    assert result.exit_code == 1
     assert message in result.output
 
 

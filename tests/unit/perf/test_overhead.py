@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perf import results
+from perf import overhead, results
 from perf.cpu_sampler import CpuSampler
 from perf.metrics import NS_PER_S
 from perf.overhead import run_rounds
@@ -49,7 +49,8 @@ def prompts(round_number: int, count: int) -> Sequence[Sequence[int]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultFolder:
-    monkeypatch.setattr(results, "describe_environment", lambda seed: {"seed": seed})
+    monkeypatch.setattr(results, "describe_environment", lambda seed, engine_python: {"seed": seed})
+    monkeypatch.setattr(overhead, "wait_until_idle", list)
     return ResultFolder(tmp_path / "results", 0)
 
 
@@ -85,6 +86,17 @@ def test_sides_take_turns_with_the_same_prompts(folder: ResultFolder) -> None:
     assert len((folder.path / "requests.jsonl").read_text().splitlines()) == 18
 
 
+def test_other_side_is_idle_before_a_turn_and_both_are_measured(
+    folder: ResultFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare, ours = ScriptedSide("bare", 0.05), ScriptedSide("tritone", 0.05)
+    waited_for: list[list[psutil.Process]] = []
+    monkeypatch.setattr(overhead, "wait_until_idle", lambda processes: waited_for.append(list(processes)))
+    found = overhead.take_turn(ours, [bare, ours], 1, [[1]], 4)
+    assert waited_for == [[bare.processes["bare"]]]
+    assert found.cores == pytest.approx(found.idle_side_cores, abs=0.2)  # both are this process
+
+
 def test_side_that_makes_fewer_tokens_is_not_compared(folder: ResultFolder) -> None:
     with pytest.raises(TritoneError, match="bare: not every request got 10 tokens"):
         run_rounds(
@@ -101,7 +113,7 @@ def test_side_that_makes_fewer_tokens_is_not_compared(folder: ResultFolder) -> N
 def turn(side: str, number: int, tokens_per_s: float, idle: float = 0.0) -> Turn:
     start_ns = number * NS_PER_S
     request = RequestRecord(start_ns, tuple(start_ns + ms * 10**6 for ms in (30, 50, 90)), (1, 2, 5))
-    return Turn(side, 8, number, 0.1, tokens_per_s, idle, [request], {})
+    return Turn(side, 8, number, 0.1, tokens_per_s, 1.5, idle, [request], {})
 
 
 TURNS = [
@@ -120,9 +132,10 @@ def test_ratio_is_the_median_of_the_rounds_ratios() -> None:
 
 def test_summary_and_tables() -> None:
     memory = {"bare engine": Memory(434.0, 385.0), "server": Memory(41.0, None)}
-    summary = json.loads(json.dumps(summarize(TURNS, memory)))
+    summary = json.loads(json.dumps(summarize(TURNS, memory, {"engine": "vllm", "max_num_seqs": 8})))
+    assert summary["engine"] == {"engine": "vllm", "max_num_seqs": 8}
     assert summary["medians"][0]["ratio"] == 0.96
     assert [entry["tokens_per_s"] for entry in summary["turns"]] == [100.0, 98.0, 99.0, 110.0, 105.0, 100.8]
-    overhead, resident = (to_text(table).split("\n") for table in tables(TURNS, memory))
-    assert overhead[2].split() == ["8", "105", "99", "0.96", "0.9", "0.98", "30", "20", "0.25"]
+    ratios, resident = (to_text(table).split("\n") for table in tables(TURNS, memory))
+    assert ratios[2].split() == ["8", "105", "99", "0.96", "0.9", "0.98", "30", "20", "0.25"]
     assert [line.split() for line in resident[2:]] == [["bare", "engine", "434", "385"], ["server", "41", "-"]]

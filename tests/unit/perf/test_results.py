@@ -20,13 +20,14 @@ ENVIRONMENT = {
     "python": "3.11.7",
     "commit": "0123456789abcdef",
     "changed_files": "",
+    "engine_packages": {},
 }
 ONE_LINE = "A CPU, 2 cores, Triton 2.51.0, Python 3.11.7, commit 0123456789ab"
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "describe_environment", lambda seed: {**ENVIRONMENT, "seed": seed})
+    monkeypatch.setattr(results, "describe_environment", lambda seed, engine_python: {**ENVIRONMENT, "seed": seed})
 
 
 def test_files(tmp_path: Path) -> None:
