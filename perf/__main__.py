@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ensemble_repo.settings import SettingError
 from perf.engine_choice import REAL_ENGINES, engine_choice
@@ -99,6 +100,11 @@ def overhead(**options: Any) -> None:
 @main.command()
 @engine_options
 @click.option(
+    "--against",
+    type=click.Choice(["vllm-serve"]),
+    help="Compare with vLLM's own server instead; needs --engine vllm.",
+)
+@click.option(
     "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
 )
 @click.option("--tokens", type=click.IntRange(2), default=128, show_default=True, help="Length of every answer.")
@@ -119,15 +125,26 @@ def overhead(**options: Any) -> None:
 @ROUNDS
 @SEED
 @OUT
-def gateway(**options: Any) -> None:
-    """The OpenAI gateway against the ensemble behind it, with the same client.
+@click.pass_context
+def gateway(context: click.Context, /, against: str | None, **options: Any) -> None:
+    """The OpenAI gateway against the ensemble behind it, or with --against all of Tritone against vLLM's own server.
 
-    The bundled model, both ways in turn; then the gateway's CPU for a chunk, and very many slow streams, with the
-    scripted engine.
+    The bundled model, both sides in turn, with the same client. Without --against then the gateway's CPU for a chunk,
+    and very many slow streams, with the scripted engine.
     """
-    from perf.gateway import run_gateway
+    if not against:
+        from perf.gateway import run_gateway
 
-    _run(run_gateway, options)
+        return _run(run_gateway, options)
+    if options["engine"] != "vllm":
+        raise click.UsageError(f"--against {against}: needs --engine vllm")
+    for name in ("seconds", "open_streams"):
+        del options[name]
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for the scripted engine, which --against leaves out")
+    from perf.two_servers import run_two_servers
+
+    _run(run_two_servers, options)
 
 
 def _run(verb: Any, options: dict[str, Any]) -> None:

@@ -24,6 +24,16 @@ from perf.runs import Point
         (["overhead", "--streams", "8,1,8"], "'--streams': expected each number once, got '8,1,8'"),
         (["overhead", "--engine", "scripted"], "'--engine'"),
         (["overhead", "--engine-env", "/nowhere"], "'--engine-env'"),
+        (["gateway", "--against", "tgi"], "'--against'"),
+        (["gateway", "--against", "vllm-serve"], "--against vllm-serve: needs --engine vllm"),
+        (
+            ["gateway", "--engine", "vllm", "--against", "vllm-serve", "--seconds", "20"],
+            "--seconds is for the scripted engine, which --against leaves out",
+        ),
+        (
+            ["gateway", "--engine", "vllm", "--against", "vllm-serve", "--open-streams", "5"],
+            "--open-streams is for the scripted engine, which --against leaves out",
+        ),
         (["pipeline", "--rate", "0"], "'--rate'"),
         (["pipeline", "--rounds", "0"], "'--rounds'"),
         (["pipeline", "--against", "/nowhere"], "'--against'"),
