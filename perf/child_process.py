@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import psutil
 
+from engine.process_check import is_alive
 from tritone.errors import TritoneError
 
 END_TIMEOUT_S = 20.0
@@ -57,10 +58,18 @@ def child_process(
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(END_TIMEOUT_S)
-        psutil.wait_procs(children, END_TIMEOUT_S)  # one of vLLM's frees its shared memory after all others
+        wait_until_gone(children, END_TIMEOUT_S)  # one of vLLM's frees its shared memory after all others
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        wait_until_gone(children, END_TIMEOUT_S)
+
+
+def wait_until_gone(processes: Sequence[psutil.Process], timeout_s: float) -> None:
+    """Return when all have ended, or after `timeout_s`; some may not be ours to reap."""
+    deadline_s = time.monotonic() + timeout_s
+    while any(is_alive(process.pid) for process in processes) and time.monotonic() < deadline_s:
+        time.sleep(0.02)
 
 
 def wait_until_answers(url: str, process: subprocess.Popen[bytes], what: str, timeout_s: float) -> None:

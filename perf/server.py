@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import psutil
 
+from perf.child_process import wait_until_gone
 from tritone.config import Config
 from tritone.loading import wait_until_ready
 from tritone.run_dir import VARIABLE, run_dir
@@ -67,7 +68,7 @@ def _unload(server: ServerProcess) -> None:
             children += stage.process.children(recursive=True)
     if children:
         server.terminate()
-        psutil.wait_procs(children, UNLOAD_TIMEOUT_S)
+        wait_until_gone(children, UNLOAD_TIMEOUT_S)
 
 
 def free_ports(count: int) -> list[int]:

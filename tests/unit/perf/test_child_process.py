@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from engine.process_check import is_alive
 from perf import child_process as module
 from perf.child_process import child_process, last_words, wait_until_answers
 from tritone.errors import TritoneError
@@ -43,7 +44,7 @@ def test_is_ended_with_what_it_has_started(tmp_path: Path, monkeypatch: pytest.M
         assert psutil.Process(int(child)).ppid() == process.pid
     assert (before, environment) == ("before", f"value {PYTHON.parent} False")
     assert process.returncode == -15
-    assert not psutil.pid_exists(int(child)) or psutil.Process(int(child)).status() == psutil.STATUS_ZOMBIE
+    assert not is_alive(int(child))
 
 
 class FakeChild:
