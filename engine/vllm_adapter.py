@@ -18,11 +18,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-# read by vLLM when it is imported: nothing is fetched or reported, and its processes do not start as copies of this one
+# read when vLLM is imported: nothing is fetched or reported, and its processes do not start as copies of this one
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+os.environ.setdefault("SPT_NOENV", "1")  # its processes change their names, and lose their environment to it otherwise
 
+import psutil
 import vllm
 from pydantic import ValidationError
 from vllm.engine.arg_utils import AsyncEngineArgs
@@ -38,6 +40,7 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 from vllm.v1.metrics.stats import SchedulerStats
 
 from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta, TokenLogprob
+from .child_watch import ChildWatch
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +91,7 @@ class VllmAdapter:
         except Exception as error:
             self._end_loop()
             raise RuntimeError(f"vLLM {vllm.__version__} did not start: {first_reason(error)}") from error
+        self._watch = ChildWatch([child.pid for child in psutil.Process().children(recursive=True)])
 
     def submit(self, request: EngineRequest) -> None:
         params = sampling_params(request)
@@ -119,6 +123,7 @@ class VllmAdapter:
     def stop(self) -> None:
         asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop).result()
         self._end_loop()
+        self._watch.stop()
 
     async def _make_engine(self) -> AsyncLLM:
         return AsyncLLM.from_engine_args(self._args, stat_loggers=[self._stat_logger])

@@ -79,8 +79,8 @@ class Server:
             except OSError:
                 return False
 
-    def wait_until_ready(self) -> None:
-        wait_until(lambda: b" is ready" in self.log.read_bytes() or self.process.poll() is not None, READY_TIMEOUT_S)
+    def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        wait_until(lambda: b" is ready" in self.log.read_bytes() or self.process.poll() is not None, timeout_s)
         assert self.process.poll() is None, self.log.read_text()
 
     def stop(self) -> int:
@@ -96,10 +96,11 @@ def serve(
     *options: str,
     engine: str = "scripted",
     variables: Mapping[str, str] | None = None,
+    ready_timeout_s: float = READY_TIMEOUT_S,
 ) -> Iterator[Server]:
     """A server that is ready, on free ports; at the end it is stopped, and everything of it must be gone."""
     with launched(folder, model, *options, engine=engine, variables=variables) as server:
-        server.wait_until_ready()
+        server.wait_until_ready(ready_timeout_s)
         yield server
         if server.process.poll() is None:
             assert server.stop() == 0, server.log.read_text()

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .grpc_client import Stream, text_of
+from .leaving import LEAVERS, Leaver, leave_grpc, leave_http
 from .serving import HOST, Server, generate, serve, wait_until
 
 pytestmark = pytest.mark.service
@@ -35,33 +34,9 @@ def endless(letter: str) -> dict[str, object]:
     return {"text_input": letter * 8, "ignore_eos": True}
 
 
-def leave_http(server: Server) -> Callable[[], None]:
-    """Start a stream over HTTP; what is returned closes the connection."""
-    connection = http.client.HTTPConnection(HOST, server.http_port, timeout=30)
-    connection.request("POST", "/v2/models/toy/generate_stream", json.dumps(endless("a")))
-    return connection.close
-
-
-def reset_http(server: Server) -> Callable[[], None]:
-    """The same, but what is returned resets the connection."""
-    connection = http.client.HTTPConnection(HOST, server.http_port, timeout=30)
-    connection.request("POST", "/v2/models/toy/generate_stream", json.dumps(endless("a")))
-    assert connection.sock is not None
-    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    return connection.sock.close
-
-
-def leave_grpc(server: Server) -> Callable[[], None]:
-    """Start a stream over gRPC; what is returned cancels it."""
-    return Stream(server.grpc, "toy", **endless("a")).cancel
-
-
-LEAVERS = [leave_http, reset_http, leave_grpc]
-
-
 @pytest.mark.parametrize("start", LEAVERS)
-def test_client_that_leaves_mid_stream_frees_its_slot(server: Server, start: Callable[..., Callable[[], None]]) -> None:
-    leave = start(server)
+def test_client_that_leaves_mid_stream_frees_its_slot(server: Server, start: Leaver) -> None:
+    leave = start(server, "toy", endless("a"))
     wait_until(lambda: server.run.live_streams() == 1, 5)
     time.sleep(0.3)
     leave()
@@ -72,12 +47,10 @@ def test_client_that_leaves_mid_stream_frees_its_slot(server: Server, start: Cal
 
 
 @pytest.mark.parametrize("start", LEAVERS)
-def test_client_that_leaves_the_queue_never_reaches_the_engine(
-    server: Server, start: Callable[..., Callable[[], None]]
-) -> None:
-    leave_running = leave_grpc(server)
+def test_client_that_leaves_the_queue_never_reaches_the_engine(server: Server, start: Leaver) -> None:
+    leave_running = leave_grpc(server, "toy", endless("a"))
     wait_until(lambda: server.run.live_streams() == 1, 5)
-    leave_queued = start(server)
+    leave_queued = start(server, "toy", endless("a"))
     wait_until(lambda: server.run.live_streams() == 2, 5)
     time.sleep(2 * HEARTBEAT_S)
     leave_queued()
@@ -112,7 +85,7 @@ def test_whole_answer_over_http_runs_to_its_end_when_the_client_leaves(server: S
 
 def test_b50_connections_that_come_and_go_leave_nothing(server: Server) -> None:
     for number in range(51):
-        LEAVERS[number % 3](server)()
+        LEAVERS[number % 3](server, "toy", endless("a"))()
     wait_until(lambda: server.run.live_streams() == 0, FREED_WITHIN_S + 5)
     assert generate(server, "toy", text_input="still here")["text_output"] == "still here"
 
@@ -121,7 +94,7 @@ def test_triton_holds_no_request_of_a_client_that_left(tmp_path: Path, toy_model
     """Triton says at its end how many requests it still holds."""
     with serve(tmp_path, toy_model, "--set", "tokens_per_second=200") as running:
         for start in [leave_http, leave_grpc] * 5:
-            leave = start(running)
+            leave = start(running, "toy", endless("a"))
             wait_until(lambda: running.run.live_streams() == 1, 5)
             time.sleep(0.1)
             leave()
