@@ -29,6 +29,9 @@ REFUSED = {
 }
 """For each engine the fields it refuses, or some values of them, and why: "the <engine> engine <why>"."""
 
+NOTES = {"openvino": {"seed": "repeats an answer only while no other is made"}}
+"""What is to be known of fields that an engine honours."""
+
 _IS_ASKED: dict[str, Callable[[EngineRequest], bool]] = {
     "bad_words": lambda request: bool(request.bad_sequences),
     "return_log_probs": lambda request: request.top_logprobs is not None,

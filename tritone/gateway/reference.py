@@ -19,13 +19,13 @@ def fields_table() -> str:
     return "\n".join([*_HEAD, *(_row(field) for field in FIELDS)])
 
 
-def with_table(page: str) -> str:
+def with_table(page: str, begin: str = BEGIN, end: str = END, table: str | None = None) -> str:
     """The page with the table between its marks made anew. Raises ValueError if the marks are missing."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the page has no {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n{fields_table()}\n{END}{after}"
+    before, found, rest = page.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise ValueError(f"the page has no {begin} … {end}")
+    return f"{before}{begin}\n{fields_table() if table is None else table}\n{end}{after}"
 
 
 def _row(field: RequestField) -> str:
