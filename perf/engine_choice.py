@@ -24,7 +24,9 @@ REAL_ENGINES = tuple(name for name in ADAPTERS if name != "scripted")
 OWN_ENVIRONMENT = {"vllm": SOURCE / ".venv-vllm", "transformers": SOURCE / ".venv-vllm"}
 """Where `make serve` puts the libraries of an engine that has an environment of its own."""
 
-KV_CACHE_GIB = 1  # said, so that no engine sizes it by what the other has left of the memory
+# said, as a default may depend on the memory that the other side has left, or on how the engine is started
+KV_CACHE_GIB = 1
+MAX_NUM_BATCHED_TOKENS = 2048
 NOT_THE_ENGINES = ("batch_wait_s", "streaming_cpu_share")
 """Settings of adapters that are about requests and streams: an engine by itself has nothing of the kind."""
 
@@ -48,13 +50,17 @@ class EngineChoice:
         Raises TritoneError or SettingError.
         """
         names = [setting.name for setting in ADAPTERS[self.name]]
-        caching = {} if has_prefix_caching or self.name == "transformers" else {"enable_prefix_caching": False}
+        settings: dict[str, Any] = {"generation_config": "none"}
+        if self.name == "vllm":
+            settings["max_num_batched_tokens"] = MAX_NUM_BATCHED_TOKENS
+        if self.name != "transformers" and not has_prefix_caching:
+            settings["enable_prefix_caching"] = False
         given = {
             "engine": self.name,
             "engine_env": str(self.environment) if self.environment else None,
             "max_num_seqs": max_num_seqs,
             "kv_cache_gib": KV_CACHE_GIB if "kv_cache_gib" in names else None,
-            "settings": {"generation_config": "none", **caching, **self.settings},
+            "settings": {**settings, **self.settings},
         }
         config = Config.model_validate(given)
         check_settings(config)

@@ -80,6 +80,13 @@ def tokens_per_chunk(requests: Iterable[RequestRecord], window: Window) -> float
     return ratio(tokens_within(held, window), chunks)
 
 
+def with_tokens(request: RequestRecord) -> RequestRecord:
+    """The request without the responses that bring no token, as the one that shows a waiting client to be there."""
+    brought = [(time_ns, count) for time_ns, count in zip(request.received_ns, request.tokens, strict=True) if count]
+    received_ns, tokens = zip(*brought, strict=True) if brought else ((), ())
+    return request._replace(received_ns=received_ns, tokens=tokens)
+
+
 def first_token_ns(requests: Iterable[RequestRecord], window: Window) -> list[int]:
     """TTFT: first response - start, of each request started within the window."""
     return [request.received_ns[0] - request.started_ns for request in requests if window.holds(request.started_ns)]

@@ -29,7 +29,7 @@ class Turn(NamedTuple):
 class Overhead(NamedTuple):
     """Medians over the rounds; `ratio` is tritone / bare within a round, `idle_side_cores` the most of any turn.
 
-    `ttft_ms` and `chunk_gap_ms` are Tritone's: from a request to its first chunk, and from chunk to chunk.
+    `ttft_ms` and `chunk_gap_ms` are Tritone's: from a request to its first token, and from chunk to chunk.
     """
 
     bare_tokens_per_s: float
@@ -89,7 +89,7 @@ def _overhead(turns: Sequence[Turn]) -> Overhead:
     bare = {turn.round: turn.tokens_per_s for turn in turns if turn.side == "bare"}
     ours = {turn.round: turn.tokens_per_s for turn in turns if turn.side == "tritone"}
     ratios = [metrics.ratio(ours[number], bare[number]) for number in bare]
-    requests = [request for turn in turns if turn.side == "tritone" for request in turn.requests]
+    requests = [metrics.with_tokens(request) for turn in turns if turn.side == "tritone" for request in turn.requests]
     start_ns, end_ns = metrics.burst_window(requests)
     window = Window(start_ns - 1, end_ns)
     gaps_ns = metrics.chunk_gaps_ns(requests, window)

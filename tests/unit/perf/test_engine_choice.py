@@ -43,30 +43,36 @@ def test_settings_are_read_and_those_of_the_benchmark_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "kv_cache_gib", "caching"),
+    ("engine", "kv_cache_gib", "always", "without_caching"),
     [
-        ("openvino", 1, {"enable_prefix_caching": False}),
-        ("vllm", 1, {"enable_prefix_caching": False}),
-        ("transformers", None, {}),
+        ("openvino", 1, {}, {"enable_prefix_caching": False}),
+        ("vllm", 1, {"max_num_batched_tokens": 2048}, {"enable_prefix_caching": False}),
+        ("transformers", None, {}, {}),
     ],
 )
 def test_what_is_served(
-    engine: str, kv_cache_gib: int | None, caching: dict[str, Any], configs: list[Config], tmp_path: Path
+    engine: str,
+    kv_cache_gib: int | None,
+    always: dict[str, Any],
+    without_caching: dict[str, Any],
+    configs: list[Config],
+    tmp_path: Path,
 ) -> None:
     EngineChoice(engine, tmp_path).serve(8, has_prefix_caching=False)
     EngineChoice(engine).serve(4)
     without, usual = configs
     assert (without.engine, without.engine_env, without.max_num_seqs) == (engine, str(tmp_path), 8)
     assert without.kv_cache_gib == kv_cache_gib
-    assert without.settings == {"generation_config": "none", **caching}
-    assert (usual.engine_env, usual.settings) == (None, {"generation_config": "none"})
+    assert without.settings == {"generation_config": "none", **always, **without_caching}
+    assert (usual.engine_env, usual.settings) == (None, {"generation_config": "none", **always})
 
 
 def test_users_settings_win(configs: list[Config]) -> None:
-    EngineChoice("vllm", settings={"enable_prefix_caching": True}).serve(4, has_prefix_caching=False)
+    chosen = {"enable_prefix_caching": True, "max_num_batched_tokens": 4096}
+    EngineChoice("vllm", settings=chosen).serve(4, has_prefix_caching=False)
     EngineChoice("scripted", settings={"tokens_per_second": 50.0}).serve(4)
     assert [config.settings for config in configs] == [
-        {"generation_config": "none", "enable_prefix_caching": True},
+        {"generation_config": "none", **chosen},
         {"generation_config": "none", "tokens_per_second": 50.0},
     ]
 

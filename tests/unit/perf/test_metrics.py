@@ -37,6 +37,12 @@ def test_steady_window_is_undefined_when_requests_ran_out_before_all_streams_wer
         metrics.steady_window([RequestRecord(0, (900,), (1,)), RequestRecord(10, (20,), (1,))], 1)
 
 
+def test_responses_that_bring_no_token_are_left_out() -> None:
+    request = RequestRecord(5, (10, 20, 30, 40), (0, 2, 0, 1))
+    assert metrics.with_tokens(request) == RequestRecord(5, (20, 40), (2, 1))
+    assert metrics.with_tokens(RequestRecord(5, (10,), (0,))) == RequestRecord(5, (), ())
+
+
 def test_window_leaves_its_start_out_and_takes_its_end_in() -> None:
     assert [WINDOW.holds(time_ns) for time_ns in (149, 150, 151, 500, 501)] == [False, False, True, True, False]
 

@@ -112,7 +112,7 @@ def test_side_that_makes_fewer_tokens_is_not_compared(folder: ResultFolder) -> N
 
 def turn(side: str, number: int, tokens_per_s: float, idle: float = 0.0) -> Turn:
     start_ns = number * NS_PER_S
-    request = RequestRecord(start_ns, tuple(start_ns + ms * 10**6 for ms in (30, 50, 90)), (1, 2, 5))
+    request = RequestRecord(start_ns, tuple(start_ns + ms * 10**6 for ms in (9, 30, 50, 90)), (0, 1, 2, 5))
     return Turn(side, 8, number, 0.1, tokens_per_s, 1.5, idle, [request], {})
 
 
