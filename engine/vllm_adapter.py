@@ -275,6 +275,6 @@ def first_reason(error: Exception) -> str:
     """The first thing that is wrong, as a sentence of one line."""
     if isinstance(error, ValidationError):
         details = error.errors()[0]
-        place = ".".join(str(part) for part in details["loc"])
-        return f"{place}: {details['msg']}" if place else details["msg"]
+        message = str(details["msg"]).removeprefix("Value error, ")
+        return f"{details['loc'][0]}: {message}" if details["loc"] else message
     return next(iter(str(error).splitlines()), type(error).__name__)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -13,9 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
-from .engines import ENGINES, launched_with, serve_with
+from .engines import ENGINES, ENVIRONMENT, launched_with, needs_environment, serve_with
 from .grpc_client import text_of
-from .serving import Server, generate, generate_stream, processes_of, wait_until
+from .serving import Server, assert_gone, generate, generate_stream, launched, processes_of, wait_until
 from .successor_model import write_successor_model
 
 pytestmark = pytest.mark.service
@@ -117,3 +119,35 @@ def test_nothing_outlives_a_killed_server_or_a_killed_launcher(engine: str, mode
         server.process.wait()
         assert all(is_broken_off(result) for result in streams.results(25))
         wait_until(lambda: not processes_of(tmp_path), 20)
+
+
+@needs_environment
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        (
+            "gpu_memory_utilisation=0.5",
+            r"gpu_memory_utilisation is no setting of .*did you mean gpu_memory_utilization\?",
+        ),
+        ("max_num_batched_tokens=0", "max_num_batched_tokens: Input should be greater than or equal to 1"),
+        ("dtype=float7", "dtype: Input should be 'auto'"),
+        ("model=x", "model is no setting: Tritone decides it"),
+    ],
+)
+def test_setting_that_vllm_does_not_take_is_refused_by_name(
+    model: Path, tmp_path: Path, setting: str, reason: str
+) -> None:
+    options = ("--engine-env", str(ENVIRONMENT), "--set", "enforce_eager=true", "--set", setting)
+    with launched(tmp_path, model, *options, engine="vllm") as server:
+        assert server.process.wait(90) == 1
+    assert re.search(f"^Error: toy_engine did not load: .*{reason}", server.log.read_text().splitlines()[-1])
+    assert_gone(server)
+
+
+def test_environment_without_the_engine_is_refused_before_anything_is_loaded(model: Path, tmp_path: Path) -> None:
+    own = Path(sys.prefix)  # it has neither PyTorch nor vLLM
+    with launched(tmp_path, model, "--engine-env", str(own), engine="transformers") as server:
+        assert server.process.wait(30) == 1
+    last = server.log.read_text().splitlines()[-1]
+    assert last.startswith(f"Error: the transformers engine needs torch, not found in {own}: docs/engines.md says how")
+    assert_gone(server)

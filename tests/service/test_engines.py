@@ -18,7 +18,7 @@ from engine.capabilities import REFUSED
 
 from . import leaving
 from .engines import ENGINES, serve_with
-from .gateway import Gateway, begin, beside, chat, complete, refusal, text_of
+from .gateway import Gateway, begin, beside, chat, complete, refusal, send, text_of
 from .grpc_client import Stream
 from .grpc_client import text_of as joined
 from .serving import Server, generate, generate_stream, wait_until
@@ -208,6 +208,17 @@ def test_lora_adapter_answers_when_it_is_named(server: Server, engine: str, ask:
     assert joined(ask(text_input="a", max_tokens=1, lora_name="n-for-b")) == "n"
     assert joined(ask(text_input="a", max_tokens=1)) == "b"
     assert "lora_name: got 'nobody', known are n-for-b" in refused_with(ask, text_input="a", lora_name="nobody")
+
+
+def test_lora_adapter_is_a_model_at_the_gateway(front: Gateway, engine: str) -> None:
+    listed = {model["id"]: model.get("parent") for model in send(front, "/v1/models").json["data"]}
+    if "lora_name" in REFUSED[engine]:
+        assert listed == {MODEL: None}
+        return
+    assert listed == {MODEL: None, "n-for-b": MODEL}
+    for stream in (True, False):
+        assert text_of(complete(front, "a", model="n-for-b", max_tokens=1, stream=stream)) == "n"
+        assert text_of(complete(front, "a", max_tokens=1, stream=stream)) == "b"
 
 
 def test_seed_repeats_an_answer(server: Server, engine: str) -> None:
