@@ -12,7 +12,7 @@ from tritone.served_model import check_settings, find_model
 
 # what the stages import; numpy is the container's own
 _LIBRARIES = ("transformers", "tokenizers", "jinja2")
-_ENGINE_LIBRARIES = {"openvino": ("openvino-genai",)}
+_ENGINE_LIBRARIES = {"openvino": ("openvino-genai",), "transformers": ("torch",), "vllm": ("vllm",)}
 
 
 def assemble_for_container(config: Config, out: Path) -> str:
