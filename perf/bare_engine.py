@@ -11,6 +11,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
+from perf.bare_process import READY
 from perf.child_process import child_process, last_words
 from perf.engine_choice import EngineChoice
 from perf.environment import SOURCE
@@ -35,7 +36,9 @@ class BareEngine:
 
     def load(self, engine: str, settings: Mapping[str, Any]) -> None:
         """Have the engine loaded, with the settings of its adapter. Raises BareEngineError."""
-        self._ask((engine, dict(settings)), READY_TIMEOUT_S)
+        answer = self._ask((engine, dict(settings)), READY_TIMEOUT_S)
+        if answer != READY:
+            raise BareEngineError(f"{engine} alone did not load: {answer} (all it said is in {self._log})")
 
     def burst(self, prompts: Sequence[Sequence[int]], tokens: int) -> list[RequestRecord]:
         """Send all prompts at once and have `tokens` made for each. Times are the system clock's. BareEngineError."""

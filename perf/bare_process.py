@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 from perf.records import RequestRecord
 
+READY = "ready"
+
 LOOPS = {
     "openvino": ("bare_openvino", "OpenVinoLoop"),
     "transformers": ("bare_transformers", "TransformersLoop"),
@@ -44,10 +46,17 @@ def make_loop(engine: str, settings: dict[str, Any]) -> BareLoop:
 
 
 def serve(connection: Any, make: Callable[[str, dict[str, Any]], BareLoop]) -> None:
-    """Load what the first message says, then answer each burst with its records, until the far end is closed."""
-    loop = make(*connection.recv())
+    """Load what the first message says, then answer each burst with its records, until the far end is closed.
+
+    What is sent first is READY, or the reason why the engine did not load.
+    """
     try:
-        connection.send("ready")
+        loop = make(*connection.recv())
+    except Exception as error:
+        connection.send(f"{type(error).__name__}: {error}")
+        raise
+    try:
+        connection.send(READY)
         while True:
             connection.send(loop.burst(*connection.recv()))
     except EOFError:

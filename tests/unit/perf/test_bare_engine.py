@@ -91,9 +91,21 @@ def test_parent_has_the_engine_loaded_then_sends_bursts(tmp_path: Path) -> None:
 
 def test_process_that_has_ended_is_told_with_its_last_words(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text("Traceback\nValueError: dtyp is no setting of vLLM 1.0 (did you mean dtype?)\n")
-    with pytest.raises(BareEngineError, match=rf"has ended: .*\(did you mean dtype\?\) \(all it said is in {log}\)"):
-        BareEngine(1, ScriptedConnection(), log).load("vllm", {"dtyp": "auto"})
+    log.write_text("loading\nout of memory\n")
+    with pytest.raises(BareEngineError, match=rf"has ended: loading out of memory \(all it said is in {log}\)"):
+        BareEngine(1, ScriptedConnection(), log).load("vllm", {})
+
+
+def test_reason_for_not_loading_is_told(tmp_path: Path) -> None:
+    def make(engine: str, settings: dict[str, Any]) -> ScriptedLoop:
+        raise ValueError("dtyp is no setting of vLLM")
+
+    process = ScriptedConnection(("vllm", {"dtyp": "auto"}))
+    with pytest.raises(ValueError, match="dtyp is no setting"):
+        serve(process, make)
+    assert process.sent == ["ValueError: dtyp is no setting of vLLM"]
+    with pytest.raises(BareEngineError, match="vllm alone did not load: ValueError: dtyp is no setting of vLLM "):
+        BareEngine(1, ScriptedConnection(*process.sent), tmp_path / "log").load("vllm", {"dtyp": "auto"})
 
 
 def test_process_that_does_not_answer(tmp_path: Path) -> None:
