@@ -15,7 +15,8 @@ import math
 import os
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 # read when vLLM is imported: nothing is fetched or reported, and its processes do not start as copies of this one
@@ -23,6 +24,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
 os.environ.setdefault("SPT_NOENV", "1")  # its processes change their names, and lose their environment to it otherwise
+os.environ.setdefault("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")  # chunks take far less than a core
 
 import psutil
 import vllm
@@ -31,12 +33,12 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.exceptions import VLLMClientError
 from vllm.logprobs import Logprob
 from vllm.lora.request import LoRARequest
-from vllm.outputs import CompletionOutput
+from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
-from vllm.v1.engine.exceptions import EngineDeadError
-from vllm.v1.metrics.loggers import StatLoggerBase
+from vllm.v1.metrics.loggers import StatLoggerBase, StatLoggerFactory
 from vllm.v1.metrics.stats import SchedulerStats
 
 from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta, TokenLogprob
@@ -51,35 +53,24 @@ ALWAYS = {"generation_config": "vllm", "disable_log_stats": True}
 
 
 class VllmAdapter:
-    """Runs an AsyncLLM. `engine_args` are vLLM's own, by their names in the installed version."""
+    """Runs an AsyncLLM with what `make_engine_args` makes of its settings."""
 
     def __init__(
         self,
         *,
-        model_path: str,
-        max_num_seqs: int,
-        kv_cache_gib: int,
         lora_modules: Mapping[str, str],
         streaming_cpu_share: float,
-        **engine_args: Any,
+        **settings: Any,
     ) -> None:
         cores = len(os.sched_getaffinity(0)) if current_platform.is_cpu() else math.inf
         self.streaming_cores = streaming_cpu_share * cores
-        self._max_num_seqs = max_num_seqs
         self._loras = {
             name: LoRARequest(name, number, path) for number, (name, path) in enumerate(lora_modules.items(), 1)
         }
-        self._args = make_engine_args(
-            {
-                "model": model_path,
-                "max_num_seqs": max_num_seqs,
-                "kv_cache_memory_bytes": kv_cache_bytes(kv_cache_gib, engine_args),
-                "enable_lora": bool(lora_modules),
-            },
-            engine_args,
-        )
+        self._args = make_engine_args(lora_modules=lora_modules, **settings)
         self._deltas: queue.SimpleQueue[TokenDelta] = queue.SimpleQueue()
-        self._answers: dict[int, asyncio.Task[None]] = {}
+        self._additions: dict[int, asyncio.Task[None]] = {}  # of the requests that have not ended
+        self._abortions: set[asyncio.Task[None]] = set()
         self._stats = SchedulerStats()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
@@ -126,15 +117,12 @@ class VllmAdapter:
         self._watch.stop()
 
     async def _make_engine(self) -> AsyncLLM:
-        return AsyncLLM.from_engine_args(self._args, stat_loggers=[self._stat_logger])
+        return make_engine(self._args, [self._stat_logger])
 
     def _stat_logger(self, _config: Any, _engine_index: int = 0) -> StatLoggerBase:
         return _LastStats(self)
 
     async def _shut_down(self) -> None:
-        for task in self._answers.values():
-            task.cancel()
-        await asyncio.gather(*self._answers.values(), return_exceptions=True)
         self._engine.shutdown()
 
     def _end_loop(self) -> None:
@@ -142,30 +130,42 @@ class VllmAdapter:
         self._thread.join()
 
     def _begin(self, request: EngineRequest, params: SamplingParams, lora: LoRARequest | None) -> None:
-        task = self._loop.create_task(self._answer(request, params, lora))
-        self._answers[request.key] = task
-        task.add_done_callback(lambda _: self._answers.pop(request.key, None))
+        self._additions[request.key] = self._loop.create_task(self._add(request, params, lora))
 
-    def _cancel(self, key: int) -> None:
-        if task := self._answers.get(key):
-            task.cancel()
-
-    async def _answer(self, request: EngineRequest, params: SamplingParams, lora: LoRARequest | None) -> None:
-        key, top_logprobs = request.key, request.top_logprobs
+    async def _add(self, request: EngineRequest, params: SamplingParams, lora: LoRARequest | None) -> None:
         prompt = {"type": "token", "prompt_token_ids": list(request.prompt_ids)}
         try:
-            async for output in self._engine.generate(prompt, params, str(key), lora_request=lora):
-                self._deltas.put(to_delta(key, output.outputs[0], top_logprobs))
-        except asyncio.CancelledError:
-            await self._engine.abort(str(key))
-            self._deltas.put(TokenDelta(key, (), "abort"))
+            collector = await self._engine.add_request(str(request.key), prompt, params, lora_request=lora)
         except VLLMClientError as error:
-            self._deltas.put(TokenDelta(key, (), "refused", refusal(request, error)))
-        except EngineDeadError:
-            pass  # `take` tells it
+            self._hand_over(TokenDelta(request.key, (), "refused", refusal(request, error)))
         except Exception:
             logger.exception("vLLM failed in a request")
-            self._deltas.put(TokenDelta(key, (), "error", "the engine failed"))
+            self._hand_over(TokenDelta(request.key, (), "error", "the engine failed"))
+        else:
+            # What is made goes straight on: a task a request, to wait for each token, took as long as all the rest.
+            collector.put = partial(self._take_output, request)
+            if collector.output is not None:
+                self._take_output(request, collector.output)
+
+    def _take_output(self, request: EngineRequest, output: RequestOutput | Exception) -> None:
+        if isinstance(output, Exception):
+            self._hand_over(TokenDelta(request.key, (), "error", "the engine failed"))
+        else:
+            self._hand_over(to_delta(request.key, output.outputs[0], request.top_logprobs))
+
+    def _hand_over(self, delta: TokenDelta) -> None:
+        if delta.finish_reason:
+            self._additions.pop(delta.key, None)
+        self._deltas.put(delta)
+
+    def _cancel(self, key: int) -> None:
+        if addition := self._additions.get(key):
+            self._abortions.add(abortion := self._loop.create_task(self._abort(key, addition)))
+            abortion.add_done_callback(self._abortions.discard)
+
+    async def _abort(self, key: int, addition: asyncio.Task[None]) -> None:
+        await addition  # what vLLM does not know yet, it would not abort
+        await self._engine.abort(str(key))
 
 
 class _LastStats(StatLoggerBase):  # type: ignore[misc]
@@ -182,17 +182,42 @@ class _LastStats(StatLoggerBase):  # type: ignore[misc]
         pass
 
 
-def make_engine_args(ours: Mapping[str, Any], given: Mapping[str, Any]) -> AsyncEngineArgs:
-    """vLLM's engine arguments: `ours`, and the user's. Raises ValueError for a name that cannot be given."""
+def make_engine(args: AsyncEngineArgs, stat_loggers: Sequence[StatLoggerFactory] = ()) -> AsyncLLM:
+    """To be called where an event loop runs. vLLM sizes the batches of a server otherwise than those of a script."""
+    return AsyncLLM.from_engine_args(
+        args, usage_context=UsageContext.OPENAI_API_SERVER, stat_loggers=list(stat_loggers)
+    )
+
+
+def make_engine_args(
+    *,
+    model_path: str,
+    max_num_seqs: int,
+    kv_cache_gib: int,
+    lora_modules: Mapping[str, str],
+    **given: Any,
+) -> AsyncEngineArgs:
+    """vLLM's engine arguments; `given` are its own, by their names in the installed version.
+
+    Raises ValueError for a name that it does not have, or that Tritone decides.
+    """
+    ours = {
+        **ALWAYS,
+        "model": model_path,
+        "max_num_seqs": max_num_seqs,
+        "kv_cache_memory_bytes": kv_cache_bytes(kv_cache_gib, given),
+        "enable_lora": bool(lora_modules),
+    }
     known = [field.name for field in dataclasses.fields(AsyncEngineArgs)]
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise ValueError(f"{name} is no setting of vLLM {vllm.__version__}{hint}")
-        if name in ours or name in ALWAYS:
+        if name in ours:
             raise ValueError(f"{name} is no setting: Tritone decides it")
-    return AsyncEngineArgs(**ours, **ALWAYS, **given)
+    on_cpu = {"dtype": "bfloat16"} if current_platform.is_cpu() else {}  # float16 is a tenth as fast there
+    return AsyncEngineArgs(**{**on_cpu, **given, **ours})
 
 
 def kv_cache_bytes(gib: int, given: Mapping[str, Any]) -> int | None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from engine.vllm_adapter import kv_cache_bytes, make_engine_args  # first: it sets what vLLM reads when imported
+from engine.vllm_adapter import make_engine, make_engine_args  # first: it sets what vLLM reads when imported
 
 # isort: split
 from vllm.sampling_params import RequestOutputKind, SamplingParams
-from vllm.v1.engine.async_llm import AsyncLLM
 
 from perf.records import RequestRecord
 
@@ -22,23 +21,9 @@ from perf.records import RequestRecord
 class VllmLoop:
     """An AsyncLLM with the adapter's engine arguments. Between bursts nothing runs in this process."""
 
-    def __init__(
-        self,
-        *,
-        model_path: str,
-        max_num_seqs: int,
-        kv_cache_gib: int,
-        lora_modules: Mapping[str, str],
-        **engine_args: Any,
-    ) -> None:
-        ours = {
-            "model": model_path,
-            "max_num_seqs": max_num_seqs,
-            "kv_cache_memory_bytes": kv_cache_bytes(kv_cache_gib, engine_args),
-            "enable_lora": bool(lora_modules),
-        }
+    def __init__(self, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
-        self._engine = self._loop.run_until_complete(_start(make_engine_args(ours, engine_args)))
+        self._engine = self._loop.run_until_complete(_start(make_engine_args(**settings)))
         self._requests = 0
 
     def burst(self, prompts: Sequence[Sequence[int]], tokens: int) -> list[RequestRecord]:
@@ -74,4 +59,4 @@ class VllmLoop:
 
 async def _start(engine_args: Any) -> Any:
     """It must be made where an event loop runs."""
-    return AsyncLLM.from_engine_args(engine_args)
+    return make_engine(engine_args)

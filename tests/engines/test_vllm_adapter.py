@@ -87,10 +87,18 @@ def test_log_probabilities_are_the_likeliest_whether_or_not_the_chosen_one_is_am
     assert alone.logprobs == (TokenLogprob(-3.0, ()),)
 
 
+MODEL = {"model_path": "m", "max_num_seqs": 4, "kv_cache_gib": 2, "lora_modules": {}}
+
+
 def test_engine_arguments_are_passed_by_name() -> None:
-    made = make_engine_args({"model": "m", "max_num_seqs": 4}, {"dtype": "bfloat16", "enforce_eager": True})
-    assert (made.model, made.max_num_seqs, made.dtype, made.enforce_eager) == ("m", 4, "bfloat16", True)
+    made = make_engine_args(**MODEL, dtype="float32", enforce_eager=True)
+    assert (made.model, made.max_num_seqs, made.dtype, made.enforce_eager) == ("m", 4, "float32", True)
+    assert (made.kv_cache_memory_bytes, made.enable_lora) == (2 * GIB, False)
     assert (made.generation_config, made.disable_log_stats) == ("vllm", True)
+
+
+def test_a_cpu_computes_in_bfloat16_unless_told_otherwise() -> None:
+    assert make_engine_args(**MODEL).dtype == "bfloat16"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +112,7 @@ def test_engine_arguments_are_passed_by_name() -> None:
 )
 def test_settings_that_vllm_does_not_have_are_refused_by_name(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_engine_args({"model": "m"}, {name: 1})
+        make_engine_args(**MODEL, **{name: 1})
 
 
 def test_a_cpu_has_a_small_kv_cache_unless_told_otherwise() -> None:
