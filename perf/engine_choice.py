@@ -52,7 +52,7 @@ class EngineChoice:
         names = [setting.name for setting in ADAPTERS[self.name]]
         settings: dict[str, Any] = {"generation_config": "none"}
         if self.name == "vllm":
-            settings["max_num_batched_tokens"] = MAX_NUM_BATCHED_TOKENS
+            settings |= {"max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS, "dtype": "bfloat16"}
         if self.name != "transformers" and not has_prefix_caching:
             settings["enable_prefix_caching"] = False
         given = {

@@ -6,6 +6,7 @@ Beyond those it is told nothing but where to listen, what to call the model, and
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,8 +23,13 @@ GIB = 1 << 30
 OURS = ("model_path", "max_num_seqs", "kv_cache_gib", "lora_modules")
 """Settings of the adapter that are not vLLM's by name."""
 
-VARIABLES = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
-"""The adapter's: nothing is fetched or reported, and processes do not start as copies."""
+VARIABLES = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    "VLLM_CPU_NUM_OF_RESERVED_CPU": os.environ.get("VLLM_CPU_NUM_OF_RESERVED_CPU", "0"),
+}
+"""The adapter's: nothing is fetched or reported, processes do not start as copies, and the engine has all cores."""
 
 
 class RunningVllm(NamedTuple):

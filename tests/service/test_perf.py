@@ -13,6 +13,7 @@ import pytest
 from perf import metrics
 from perf.records import RequestRecord
 
+from .engines import ENGINES, needs_environment
 from .nvidia_layout import write_layout
 
 pytestmark = pytest.mark.service
@@ -58,14 +59,34 @@ def test_pipeline_next_to_another_ensemble(tmp_path: Path) -> None:
     assert [entry["streams"] for entry in summary["ratios"]] == [1, 4]
 
 
-def test_overhead_of_the_ensemble(tmp_path: Path) -> None:
-    summary = run_perf(tmp_path / "out", "overhead", "--streams", "2", "--tokens", "8")
+EAGER = {"vllm": ("--set", "enforce_eager=true")}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_overhead_of_the_ensemble(engine: str, tmp_path: Path) -> None:
+    load = ("--streams", "2", "--tokens", "8", *EAGER.get(engine, ()))
+    summary = run_perf(tmp_path / "out", "overhead", "--engine", engine, *load)
     requests = raw_requests(tmp_path / "out", side="tritone", streams=2, round=1)
     assert [sum(request.tokens) for request in requests] == [8, 8]
     (found,) = summary["medians"]
     assert found["tritone_tokens_per_s"] == metrics.burst_tokens_per_s(requests)
     assert found["ratio"] == found["tritone_tokens_per_s"] / found["bare_tokens_per_s"]
-    assert set(summary["memory"]) == {"bare engine", "server", "preprocess", "engine", "postprocess"}
+    assert set(summary["memory"]) >= {"bare engine", "server", "preprocess", "engine", "postprocess"}
+    assert any("Worker" in name for name in summary["memory"]) == (engine == "vllm")
+
+
+@needs_environment
+def test_all_of_tritone_next_to_vllms_own_server(tmp_path: Path) -> None:
+    load = ("--streams", "2", "--tokens", "8", *EAGER["vllm"])
+    summary = run_perf(tmp_path / "out", "gateway", "--engine", "vllm", "--against", "vllm-serve", *load)
+    figures = {entry["side"]: entry for entry in summary["medians"]}
+    assert set(figures) == {"tritone", "vllm-serve"}
+    for side, found in figures.items():
+        requests = raw_requests(tmp_path / "out", side=side, streams=2, round=1)
+        assert len(requests) == 2
+        assert found["tokens_per_s"] > 0
+    (ratio,) = summary["ratios"]
+    assert ratio["streams"] == 2
 
 
 def test_gateway_next_to_the_ensemble(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_settings_are_read_and_those_of_the_benchmark_refused() -> None:
     ("engine", "kv_cache_gib", "always", "without_caching"),
     [
         ("openvino", 1, {}, {"enable_prefix_caching": False}),
-        ("vllm", 1, {"max_num_batched_tokens": 2048}, {"enable_prefix_caching": False}),
+        ("vllm", 1, {"max_num_batched_tokens": 2048, "dtype": "bfloat16"}, {"enable_prefix_caching": False}),
         ("transformers", None, {}, {}),
     ],
 )
@@ -68,7 +68,7 @@ def test_what_is_served(
 
 
 def test_users_settings_win(configs: list[Config]) -> None:
-    chosen = {"enable_prefix_caching": True, "max_num_batched_tokens": 4096}
+    chosen = {"enable_prefix_caching": True, "max_num_batched_tokens": 4096, "dtype": "float32"}
     EngineChoice("vllm", settings=chosen).serve(4, has_prefix_caching=False)
     EngineChoice("scripted", settings={"tokens_per_second": 50.0}).serve(4)
     assert [config.settings for config in configs] == [
