@@ -16,7 +16,6 @@ import os
 import queue
 import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 # read when vLLM is imported: nothing is fetched or reported, and its processes do not start as copies of this one
@@ -33,11 +32,12 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.exceptions import VLLMClientError
 from vllm.logprobs import Logprob
 from vllm.lora.request import LoRARequest
-from vllm.outputs import CompletionOutput, RequestOutput
+from vllm.outputs import CompletionOutput
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.metrics.loggers import StatLoggerBase, StatLoggerFactory
 from vllm.v1.metrics.stats import SchedulerStats
 
@@ -69,8 +69,7 @@ class VllmAdapter:
         }
         self._args = make_engine_args(lora_modules=lora_modules, **settings)
         self._deltas: queue.SimpleQueue[TokenDelta] = queue.SimpleQueue()
-        self._additions: dict[int, asyncio.Task[None]] = {}  # of the requests that have not ended
-        self._abortions: set[asyncio.Task[None]] = set()
+        self._answers: dict[int, asyncio.Task[None]] = {}
         self._stats = SchedulerStats()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
@@ -123,6 +122,9 @@ class VllmAdapter:
         return _LastStats(self)
 
     async def _shut_down(self) -> None:
+        for task in self._answers.values():
+            task.cancel()
+        await asyncio.gather(*self._answers.values(), return_exceptions=True)
         self._engine.shutdown()
 
     def _end_loop(self) -> None:
@@ -130,42 +132,30 @@ class VllmAdapter:
         self._thread.join()
 
     def _begin(self, request: EngineRequest, params: SamplingParams, lora: LoRARequest | None) -> None:
-        self._additions[request.key] = self._loop.create_task(self._add(request, params, lora))
-
-    async def _add(self, request: EngineRequest, params: SamplingParams, lora: LoRARequest | None) -> None:
-        prompt = {"type": "token", "prompt_token_ids": list(request.prompt_ids)}
-        try:
-            collector = await self._engine.add_request(str(request.key), prompt, params, lora_request=lora)
-        except VLLMClientError as error:
-            self._hand_over(TokenDelta(request.key, (), "refused", refusal(request, error)))
-        except Exception:
-            logger.exception("vLLM failed in a request")
-            self._hand_over(TokenDelta(request.key, (), "error", "the engine failed"))
-        else:
-            # What is made goes straight on: a task a request, to wait for each token, took as long as all the rest.
-            collector.put = partial(self._take_output, request)
-            if collector.output is not None:
-                self._take_output(request, collector.output)
-
-    def _take_output(self, request: EngineRequest, output: RequestOutput | Exception) -> None:
-        if isinstance(output, Exception):
-            self._hand_over(TokenDelta(request.key, (), "error", "the engine failed"))
-        else:
-            self._hand_over(to_delta(request.key, output.outputs[0], request.top_logprobs))
-
-    def _hand_over(self, delta: TokenDelta) -> None:
-        if delta.finish_reason:
-            self._additions.pop(delta.key, None)
-        self._deltas.put(delta)
+        task = self._loop.create_task(self._answer(request, params, lora))
+        self._answers[request.key] = task
+        task.add_done_callback(lambda _: self._answers.pop(request.key, None))
 
     def _cancel(self, key: int) -> None:
-        if addition := self._additions.get(key):
-            self._abortions.add(abortion := self._loop.create_task(self._abort(key, addition)))
-            abortion.add_done_callback(self._abortions.discard)
+        if task := self._answers.get(key):
+            task.cancel()
 
-    async def _abort(self, key: int, addition: asyncio.Task[None]) -> None:
-        await addition  # what vLLM does not know yet, it would not abort
-        await self._engine.abort(str(key))
+    async def _answer(self, request: EngineRequest, params: SamplingParams, lora: LoRARequest | None) -> None:
+        key, top_logprobs = request.key, request.top_logprobs
+        prompt = {"type": "token", "prompt_token_ids": list(request.prompt_ids)}
+        try:
+            async for output in self._engine.generate(prompt, params, str(key), lora_request=lora):
+                self._deltas.put(to_delta(key, output.outputs[0], top_logprobs))
+        except asyncio.CancelledError:
+            await self._engine.abort(str(key))
+            self._deltas.put(TokenDelta(key, (), "abort"))
+        except VLLMClientError as error:
+            self._deltas.put(TokenDelta(key, (), "refused", refusal(request, error)))
+        except EngineDeadError:
+            pass  # `take` tells it
+        except Exception:
+            logger.exception("vLLM failed in a request")
+            self._deltas.put(TokenDelta(key, (), "error", "the engine failed"))
 
 
 class _LastStats(StatLoggerBase):  # type: ignore[misc]
