@@ -107,7 +107,7 @@ class VllmAdapter:
         return deltas
 
     def load(self) -> Load:
-        stats = self._stats
+        stats = self._stats if self._answers else SchedulerStats()  # the last ones stay when nothing runs any more
         return Load(stats.num_running_reqs, stats.num_waiting_reqs, stats.kv_cache_usage)
 
     def stop(self) -> None:

@@ -155,7 +155,8 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(VARIABLE, "").startswith(f"{folder}/"):
+            is_alive = process.status() != psutil.STATUS_ZOMBIE  # nobody need reap what a killed launcher leaves
+            if is_alive and process.environ().get(VARIABLE, "").startswith(f"{folder}/"):
                 found.append(process)
         except psutil.Error:
             continue

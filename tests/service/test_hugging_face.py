@@ -101,7 +101,7 @@ def _cache_of_its_own(folder: Path) -> Path:
     """With what is in the usual one: a converted model is too large to be left there."""
     folder.mkdir()
     for entry in cache_dir().iterdir():
-        if entry.name != "locks":
+        if entry.name != "locks" and not entry.name.startswith("openvino-"):
             (folder / entry.name).symlink_to(entry)
     return folder
 

@@ -13,7 +13,13 @@ from engine.transformers_adapter import TransformersAdapter
 
 def adapter(device: str) -> TransformersAdapter:
     return TransformersAdapter(
-        model_path="m", max_num_seqs=4, dtype="auto", device=device, trust_remote_code=False, streaming_cpu_share=0.5
+        model_path="m",
+        max_num_seqs=4,
+        dtype="auto",
+        device=device,
+        trust_remote_code=False,
+        streaming_cpu_share=0.5,
+        batch_wait_s=0.0,
     )
 
 

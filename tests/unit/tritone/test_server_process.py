@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import signal
@@ -16,6 +17,15 @@ import pytest
 from tritone.server_process import ServerError, ServerProcess
 
 Start = Callable[[str], ServerProcess]
+LIBC = ctypes.CDLL(None)
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_subreaper_afterwards() -> Iterator[None]:
+    """This process is that of all tests, and others are about what a launcher's orphans do."""
+    yield
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.fixture
