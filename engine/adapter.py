@@ -5,6 +5,8 @@ Runs in the engine stage. An adapter owns its threads; every method but `take` r
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -41,6 +43,11 @@ class EngineRequest:
     guide: str = ""
     lora_name: str = ""  # "" is the model as it is
 
+    @property
+    def ending_ids(self) -> tuple[int, ...]:
+        """The ids that end the answer by themselves: its end ids, then its stop sequences of a single id."""
+        return (*self.end_ids, *(sequence[0] for sequence in self.stop_sequences if len(sequence) == 1))
+
 
 class TokenLogprob(NamedTuple):
     """The natural logarithm of the probability that the model gave a token it made, and the likeliest ids with theirs.
@@ -64,6 +71,11 @@ class TokenDelta(NamedTuple):
     finish_reason: str = ""
     error: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
+
+
+def cores_for_chunks(cpu_share: float, *, is_on_cpu: bool) -> float:
+    """An adapter's `streaming_cores`: that part of all cores where the engine computes on them."""
+    return cpu_share * len(os.sched_getaffinity(0)) if is_on_cpu else math.inf
 
 
 class Load(NamedTuple):

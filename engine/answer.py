@@ -27,7 +27,7 @@ class Answer:
             or request.frequency_penalty
         )
         self._dice = random.Random(request.seed)
-        self._ends = {*request.end_ids, *(stop[0] for stop in request.stop_sequences if len(stop) == 1)}
+        self._ends = set(request.ending_ids)
         self._stops = [stop for stop in request.stop_sequences if len(stop) > 1]
         self._bad = [(sequence[:-1], sequence[-1]) for sequence in request.bad_sequences]
 

@@ -27,10 +27,11 @@ def log_prob_arrays(logprobs: Sequence[TokenLogprob]) -> dict[str, npt.NDArray[A
         raise ValueError(f"the engine gave different numbers of likeliest tokens: {sorted(counts)}")
     if counts != {0}:
         ids, values = zip(*(pair for token in logprobs for pair in token.top), strict=True)
-        arrays["top_ids"] = np.array([[_int32(token_id) for token_id in ids]], np.int32)
+        arrays["top_ids"] = np.array([[as_int32(token_id) for token_id in ids]], np.int32)
         arrays["top_log_probs"] = np.array([values], np.float32)
     return arrays
 
 
-def _int32(token_id: int) -> int:
+def as_int32(token_id: int) -> int:
+    """The id if it fits, else NO_TOKEN."""
     return token_id if -1 <= token_id < NO_TOKEN else NO_TOKEN

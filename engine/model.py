@@ -21,7 +21,7 @@ import triton_python_backend_utils as pb_utils
 from .adapter import EngineDiedError, EngineRequest, RefusedError
 from .adapters import make_adapter
 from .capabilities import check_supported
-from .log_prob_arrays import NO_TOKEN, log_prob_arrays
+from .log_prob_arrays import as_int32, log_prob_arrays
 from .process_check import is_alive
 from .pump import Pump
 from .request_tensors import Reader, engine_request
@@ -137,7 +137,7 @@ def int32_words(ids: list[int]) -> array[int]:
     try:
         return array("i", ids)
     except OverflowError:
-        return array("i", [token_id if -1 <= token_id < NO_TOKEN else NO_TOKEN for token_id in ids])
+        return array("i", map(as_int32, ids))
 
 
 def read_tensor(request: Any, name: str) -> Any:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import math
-import os
 import queue
 import tempfile
 import threading
@@ -22,7 +20,7 @@ import numpy as np
 import openvino
 import openvino_genai
 
-from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
+from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta, cores_for_chunks
 
 logger = logging.getLogger(__name__)
 Handle = Any  # openvino_genai's GenerationHandle, which the library does not export
@@ -38,8 +36,7 @@ class OpenVinoAdapter:
     """Runs what `load_pipeline` loads, by its settings."""
 
     def __init__(self, *, max_num_seqs: int, streaming_cpu_share: float, **settings: Any) -> None:
-        cores = len(os.sched_getaffinity(0)) if settings["device"] == "CPU" else math.inf
-        self.streaming_cores = streaming_cpu_share * cores
+        self.streaming_cores = cores_for_chunks(streaming_cpu_share, is_on_cpu=settings["device"] == "CPU")
         self._max_num_seqs = max_num_seqs
         self._load_pipeline = partial(load_pipeline, max_num_seqs=max_num_seqs, **settings)
         self._handles: dict[int, Handle] = {}
@@ -186,8 +183,7 @@ def generation_config(request: EngineRequest) -> openvino_genai.GenerationConfig
     config = openvino_genai.GenerationConfig()
     config.max_new_tokens = request.max_tokens
     config.min_new_tokens = request.min_tokens
-    single = {sequence[0] for sequence in request.stop_sequences if len(sequence) == 1}
-    config.stop_token_ids = single | set(request.end_ids)
+    config.stop_token_ids = set(request.ending_ids)
     config.ignore_eos = not request.end_ids
     config.set_eos_token_id(request.end_ids[0] if request.end_ids else 0)  # it must have one, to be ignored too
     config.do_sample = request.temperature > 0

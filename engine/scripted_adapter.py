@@ -53,7 +53,7 @@ class Sequence:
     def __post_init__(self) -> None:
         request = self.request
         self.cycle = request.prompt_ids + request.end_ids[:1]
-        self.ends = {*request.end_ids, *(stop[0] for stop in request.stop_sequences if len(stop) == 1)}
+        self.ends = set(request.ending_ids)
 
 
 def token_logprob(token_id: int, top: int) -> TokenLogprob:

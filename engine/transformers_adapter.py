@@ -7,13 +7,11 @@ and what comes later waits until all of them have been answered. PyTorch is impo
 from __future__ import annotations
 
 import logging
-import math
-import os
 import threading
 from itertools import islice
 from typing import Any
 
-from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta
+from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta, cores_for_chunks
 from .answer import Answer
 
 logger = logging.getLogger(__name__)
@@ -25,8 +23,7 @@ class TransformersAdapter:
     def __init__(
         self, *, max_num_seqs: int, batch_wait_s: float, streaming_cpu_share: float, device: str, **settings: Any
     ) -> None:
-        cores = len(os.sched_getaffinity(0)) if device.startswith("cpu") else math.inf
-        self.streaming_cores = streaming_cpu_share * cores
+        self.streaming_cores = cores_for_chunks(streaming_cpu_share, is_on_cpu=device.startswith("cpu"))
         self._max_num_seqs = max_num_seqs
         self._batch_wait_s = batch_wait_s
         self._model_settings = {"device": device, **settings}

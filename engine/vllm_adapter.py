@@ -11,7 +11,6 @@ import dataclasses
 import difflib
 import json
 import logging
-import math
 import os
 import queue
 import threading
@@ -41,7 +40,7 @@ from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.metrics.loggers import StatLoggerBase, StatLoggerFactory
 from vllm.v1.metrics.stats import SchedulerStats
 
-from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta, TokenLogprob
+from .adapter import EngineDiedError, EngineRequest, Load, RefusedError, TokenDelta, TokenLogprob, cores_for_chunks
 from .child_watch import ChildWatch
 
 logger = logging.getLogger(__name__)
@@ -62,8 +61,7 @@ class VllmAdapter:
         streaming_cpu_share: float,
         **settings: Any,
     ) -> None:
-        cores = len(os.sched_getaffinity(0)) if current_platform.is_cpu() else math.inf
-        self.streaming_cores = streaming_cpu_share * cores
+        self.streaming_cores = cores_for_chunks(streaming_cpu_share, is_on_cpu=current_platform.is_cpu())
         self._loras = {
             name: LoRARequest(name, number, path) for number, (name, path) in enumerate(lora_modules.items(), 1)
         }
@@ -222,8 +220,7 @@ def sampling_params(request: EngineRequest) -> SamplingParams:
 
     What ends the answer is said with every request, so vLLM's own end token is ignored. Raises RefusedError.
     """
-    single = [sequence[0] for sequence in request.stop_sequences if len(sequence) == 1]
-    ends = [*request.end_ids, *single]
+    ends = list(request.ending_ids)
     try:
         params = SamplingParams(
             max_tokens=request.max_tokens,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import psutil
 
-from ensemble_repo.assemble import assemble
 from perf.cpu_sampler import CpuSampler
 from perf.gateway_process import RunningGateway, running_gateway
 from perf.overhead_sides import Prompts, Side
 from perf.records import RequestRecord
-from perf.server import RunningServer, running_server
+from perf.server import RunningServer, running_server, write_repository
 from perf.sse_client import burst
 from tritone.bundled_model import BUNDLED_NAME
 from tritone.served_model import ServedModel
@@ -74,9 +73,5 @@ def both_ways(model: ServedModel, max_num_seqs: int) -> Iterator[list[Side]]:
 @contextmanager
 def server_and_gateway(model: ServedModel, max_num_seqs: int) -> Iterator[tuple[RunningServer, RunningGateway]]:
     """A Triton with the ensemble, and a gateway in front of it."""
-
-    def write(target: Path) -> None:
-        assemble(target, model.name, model.tokenizer_dir, model.settings)
-
-    with running_server(write) as server, running_gateway(server, max_num_seqs) as gateway:
+    with running_server(partial(write_repository, model)) as server, running_gateway(server, max_num_seqs) as gateway:
         yield server, gateway

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import psutil
 
-from ensemble_repo.assemble import assemble
 from perf.analyzer import Load, run_load
 from perf.bare_engine import BareEngine, bare_engine
 from perf.cpu_sampler import CpuSampler
@@ -18,7 +18,7 @@ from perf.engine_choice import EngineChoice, engine_settings
 from perf.export import cumulative
 from perf.processes import server_processes, with_children
 from perf.records import RequestRecord
-from perf.server import RunningServer, running_server
+from perf.server import RunningServer, running_server, write_repository
 from tritone.bundled_model import BUNDLED_NAME
 from tritone.served_model import ServedModel
 
@@ -82,12 +82,8 @@ def both_sides(
     choice: EngineChoice, model: ServedModel, log: Path, report: Callable[[str], None]
 ) -> Iterator[list[Side]]:
     """Both sides, loaded with the same settings; what the bare engine says goes to the end of `log`."""
-
-    def write(target: Path) -> None:
-        assemble(target, model.name, model.tokenizer_dir, model.settings)
-
     report(f"loading {choice.name} alone")
     with bare_engine(choice, engine_settings(model.settings), log) as engine:
         report(f"loading {choice.name} behind the ensemble")
-        with running_server(write) as server:
+        with running_server(partial(write_repository, model)) as server:
             yield [BareSide(engine), EnsembleSide(server)]

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 import psutil
 
+from ensemble_repo.assemble import assemble
 from perf.child_process import wait_until_gone
 from tritone.config import Config
 from tritone.loading import wait_until_ready
 from tritone.run_dir import VARIABLE, run_dir
+from tritone.served_model import ServedModel
 from tritone.server_command import has_gpu, server_command
 from tritone.server_process import ServerError, ServerProcess
 from tritone.server_state import ServerAddress
@@ -35,6 +37,11 @@ class RunningServer(NamedTuple):
     url: str
     http: str
     metrics: str
+
+
+def write_repository(model: ServedModel, target: Path) -> None:
+    """Assemble a model's repository, for `running_server` with the first argument filled in."""
+    assemble(target, model.name, model.tokenizer_dir, model.settings)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.capabilities import NOTES, REFUSED
 from ensemble_repo.contract import inputs_of
-from tritone.gateway.reference import with_table
+from tritone.gateway.reference import between_marks
 
 BEGIN = "<!-- fields: made by `python -m scripts.engine_table docs/engines.md`; a test fails when it is stale -->"
 END = "<!-- end of fields -->"
@@ -38,4 +38,4 @@ def _cell(name: str, engine: str) -> str:
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
-    path.write_text(with_table(path.read_text("utf-8"), BEGIN, END, table()), "utf-8")
+    path.write_text(between_marks(path.read_text("utf-8"), BEGIN, END, table()), "utf-8")

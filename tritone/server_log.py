@@ -65,10 +65,11 @@ class RecordReader:
         head = parse_head(line)
         if head is None and not line.strip():
             return
-        rest = head.lines[0] if head and head.source == "vllm" else line
-        if (head is None or rest is not line) and self._open and self._open.takes(rest):
-            self._open.lines.append(rest)
-            return
+        if self._open and (head is None or head.source == "vllm"):  # which has a head before every line of a traceback
+            text = head.lines[0] if head else line
+            if self._open.takes(text):
+                self._open.lines.append(text)
+                return
         yield from self.flush()
         self._open = head or _headless(line)
 

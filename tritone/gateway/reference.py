@@ -19,13 +19,18 @@ def fields_table() -> str:
     return "\n".join([*_HEAD, *(_row(field) for field in FIELDS)])
 
 
-def with_table(page: str, begin: str = BEGIN, end: str = END, table: str | None = None) -> str:
-    """The page with the table between its marks made anew. Raises ValueError if the marks are missing."""
+def with_table(page: str) -> str:
+    """The page with the table of fields made anew. Raises ValueError if its marks are missing."""
+    return between_marks(page, BEGIN, END, fields_table())
+
+
+def between_marks(page: str, begin: str, end: str, table: str) -> str:
+    """The page with this table between the two marks. Raises ValueError if they are missing."""
     before, found, rest = page.partition(begin)
     _, found_end, after = rest.partition(end)
     if not (found and found_end):
         raise ValueError(f"the page has no {begin} … {end}")
-    return f"{before}{begin}\n{fields_table() if table is None else table}\n{end}{after}"
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def _row(field: RequestField) -> str:

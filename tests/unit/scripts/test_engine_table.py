@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from scripts.engine_table import BEGIN, END, table
-from tritone.gateway.reference import with_table
+from tritone.gateway.reference import between_marks
 
 PAGE = Path(__file__).parents[3] / "docs" / "engines.md"
 
 
 def test_page_is_up_to_date() -> None:
     page = PAGE.read_text("utf-8")
-    assert page == with_table(page, BEGIN, END, table())
+    assert page == between_marks(page, BEGIN, END, table())
 
 
 def test_refusals_notes_and_narrower_values_are_told() -> None:
