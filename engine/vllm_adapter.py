@@ -17,12 +17,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# read when vLLM is imported: nothing is fetched or reported, and its processes do not start as copies of this one
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
-os.environ.setdefault("SPT_NOENV", "1")  # its processes change their names, and lose their environment to it otherwise
-os.environ.setdefault("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")  # chunks take far less than a core
+from .vllm_environment import QUIET, SHARED_CPU
+
+os.environ.update({**QUIET, **SHARED_CPU, **os.environ})  # read when vLLM is imported
 
 import psutil
 import vllm

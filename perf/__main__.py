@@ -101,8 +101,10 @@ def overhead(**options: Any) -> None:
 @engine_options
 @click.option(
     "--against",
-    type=click.Choice(["vllm-serve"]),
-    help="Compare with vLLM's own server instead; needs --engine vllm.",
+    multiple=True,
+    type=click.Choice(["vllm-serve", "vllm-serve-tuned"]),
+    help="Compare with vLLM's own server instead, as it comes or in the environment that Tritone gives vLLM; may be "
+    "given twice; needs --engine vllm.",
 )
 @click.option(
     "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
@@ -126,10 +128,10 @@ def overhead(**options: Any) -> None:
 @SEED
 @OUT
 @click.pass_context
-def gateway(context: click.Context, /, against: str | None, **options: Any) -> None:
+def gateway(context: click.Context, /, against: tuple[str, ...], **options: Any) -> None:
     """The OpenAI gateway against the ensemble behind it, or with --against all of Tritone against vLLM's own server.
 
-    The bundled model, both sides in turn, with the same client. Without --against then the gateway's CPU for a chunk,
+    The bundled model, all sides in turn, with the same client. Without --against then the gateway's CPU for a chunk,
     and very many slow streams, with the scripted engine.
     """
     if not against:
@@ -137,14 +139,14 @@ def gateway(context: click.Context, /, against: str | None, **options: Any) -> N
 
         return _run(run_gateway, options)
     if options["engine"] != "vllm":
-        raise click.UsageError(f"--against {against}: needs --engine vllm")
+        raise click.UsageError(f"--against {against[0]}: needs --engine vllm")
     for name in ("seconds", "open_streams"):
         del options[name]
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name.replace('_', '-')} is for the scripted engine, which --against leaves out")
-    from perf.two_servers import run_two_servers
+    from perf.servers import run_servers
 
-    _run(run_two_servers, options)
+    _run(run_servers, {"against": list(dict.fromkeys(against)), **options})
 
 
 def _run(verb: Any, options: dict[str, Any]) -> None:

@@ -67,9 +67,9 @@ def run_rounds(
     results: ResultFolder,
     report: Callable[[str], None],
 ) -> list[Turn]:
-    """Let the sides take turns in every round, each with the same prompts, the first one being the other each time.
+    """Let the sides take turns in every round, each with the same prompts, in the other order each time.
 
-    Both are loaded anew for every two rounds: where a process happens to lie in memory is worth some percent for as
+    They are loaded anew for every two rounds: where a process happens to lie in memory is worth some percent for as
     long as it lives.
     """
     turns = []
@@ -98,7 +98,7 @@ def warm_up(sides: Sequence[Side], prompts: Prompts) -> None:
 
 
 def take_turn(side: Side, sides: Sequence[Side], round_number: int, prompts: Prompts, tokens: int) -> Turn:
-    """One burst, and the CPU that both sides used meanwhile."""
+    """One burst, and the CPU that all sides used meanwhile."""
     wait_until_idle(process for one in sides if one is not side for process in one.processes.values())
     load_average = os.getloadavg()[0]
     with CpuSampler({name: process for one in sides for name, process in one.processes.items()}) as sampler:

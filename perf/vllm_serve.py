@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from engine.vllm_environment import QUIET, SHARED_CPU
 from perf.child_process import child_process, last_words, wait_until_answers
 from perf.engine_choice import EngineChoice
 from perf.server import HOST, READY_TIMEOUT_S, free_ports
@@ -23,13 +24,10 @@ GIB = 1 << 30
 OURS = ("model_path", "max_num_seqs", "kv_cache_gib", "lora_modules")
 """Settings of the adapter that are not vLLM's by name."""
 
-VARIABLES = {
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-    "VLLM_CPU_NUM_OF_RESERVED_CPU": os.environ.get("VLLM_CPU_NUM_OF_RESERVED_CPU", "0"),
-}
-"""The adapter's: nothing is fetched or reported, processes do not start as copies, and the engine has all cores."""
+AS_IT_COMES = "vllm-serve"
+TUNED = "vllm-serve-tuned"
+VARIABLES = {AS_IT_COMES: QUIET, TUNED: {**QUIET, **SHARED_CPU}}
+"""By the name of the side: as vLLM's users start it, and with the environment of the adapter."""
 
 
 class RunningVllm(NamedTuple):
@@ -40,17 +38,25 @@ class RunningVllm(NamedTuple):
 
 
 @contextmanager
-def running_vllm(choice: EngineChoice, settings: Mapping[str, Any], log: Path) -> Iterator[RunningVllm]:
-    """A server with the `settings` of the vllm adapter; what it says goes to the end of `log`. Raises TritoneError."""
+def running_vllm(name: str, choice: EngineChoice, settings: Mapping[str, Any], log: Path) -> Iterator[RunningVllm]:
+    """The server `name` of VARIABLES, with the `settings` of the vllm adapter; what it says goes to the end of `log`.
+
+    Raises TritoneError.
+    """
     (port,) = free_ports(1)
     url = f"http://{HOST}:{port}"
     arguments = ["-m", MODULE, f"--host={HOST}", f"--port={port}", *serve_options(settings)]
-    with child_process(choice.python, arguments, log.parent, log, variables=VARIABLES) as process:
+    with child_process(choice.python, arguments, log.parent, log, variables=variables_of(name)) as process:
         try:
-            wait_until_answers(f"{url}/health", process, "vLLM's server", READY_TIMEOUT_S)
+            wait_until_answers(f"{url}/health", process, name, READY_TIMEOUT_S)
         except TritoneError as error:
             raise TritoneError(f"{error}: {last_words(log)} (all it said is in {log})") from error
         yield RunningVllm(process.pid, url)
+
+
+def variables_of(name: str) -> dict[str, str]:
+    """The environment variables of the server `name` of VARIABLES. What is set already stays."""
+    return {variable: os.environ.get(variable, value) for variable, value in VARIABLES[name].items()}
 
 
 def serve_options(settings: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The figures of two servers next to each other: medians over the rounds, ratios within them, tables.
+"""The figures of servers next to each other: medians over the rounds, ratios within them, tables.
 
 Runs on the load host.
 """
@@ -16,7 +16,6 @@ from perf.runs import MS_PER_NS
 from perf.tables import Cell, Table
 
 OURS = "tritone"
-OTHER = "vllm-serve"
 
 
 class Served(NamedTuple):
@@ -75,17 +74,18 @@ def medians(turns: Sequence[Turn]) -> dict[tuple[int, str], Served]:
     return {group: Served._make(map(_median, zip(*rounds, strict=True))) for group, rounds in groups.items()}
 
 
-def ratios(turns: Sequence[Turn]) -> dict[int, dict[str, Ratio]]:
-    """By number of streams, for each figure of RATIOS."""
+def ratios(turns: Sequence[Turn]) -> dict[tuple[int, str], dict[str, Ratio]]:
+    """By number of streams and other side, for each figure of RATIOS."""
     found = {(turn.streams, turn.side, turn.round): served(turn)._asdict() for turn in turns}
-    rounds: dict[int, list[dict[str, float]]] = {}
-    for (streams, side, number), ours in found.items():
-        if side == OURS:
-            theirs = found[streams, OTHER, number]
-            rounds.setdefault(streams, []).append({name: metrics.ratio(ours[name], theirs[name]) for name in RATIOS})
+    rounds: dict[tuple[int, str], list[dict[str, float]]] = {}
+    for (streams, side, number), theirs in found.items():
+        if side != OURS:
+            ours = found[streams, OURS, number]
+            rounds.setdefault((streams, side), []).append(
+                {name: metrics.ratio(ours[name], theirs[name]) for name in RATIOS}
+            )
     return {
-        streams: {name: _spread([one[name] for one in compared]) for name in RATIOS}
-        for streams, compared in rounds.items()
+        group: {name: _spread([one[name] for one in compared]) for name in RATIOS} for group, compared in rounds.items()
     }
 
 
@@ -100,8 +100,8 @@ def summarize(
             {"streams": streams, "side": side, **found._asdict()} for (streams, side), found in medians(turns).items()
         ],
         "ratios": [
-            {"streams": streams, **{name: ratio._asdict() for name, ratio in found.items()}}
-            for streams, found in ratios(turns).items()
+            {"streams": streams, "against": side, **{name: ratio._asdict() for name, ratio in found.items()}}
+            for (streams, side), found in ratios(turns).items()
         ],
         "memory": {
             side: {process: found._asdict() for process, found in processes.items()}
@@ -123,20 +123,32 @@ def tables(
         "events/answer",
         "CPU s/1,000 tokens",
     ]
-    compared = ["streams", "tokens/s", "least", "greatest", "TTFT P50", "least", "greatest", "CPU", "least", "greatest"]
+    compared = [
+        "streams",
+        "against",
+        "tokens/s",
+        "least",
+        "greatest",
+        "TTFT P50",
+        "least",
+        "greatest",
+        "CPU",
+        "least",
+        "greatest",
+    ]
     idle = max(turn.idle_side_cores for turn in turns)
     return [
         Table(
-            f"Served, the other side using at most {idle:.2f} cores meanwhile",
+            f"Served, the other sides using at most {idle:.2f} cores meanwhile",
             ["streams", "side", *figures],
             [[streams, side, *found] for (streams, side), found in medians(turns).items()],
         ),
         Table(
-            f"{OURS} / {OTHER}",
+            f"{OURS} / the other side",
             compared,
             [
-                [streams, *(value for name in RATIOS for value in found[name])]
-                for streams, found in ratios(turns).items()
+                [streams, side, *(value for name in RATIOS for value in found[name])]
+                for (streams, side), found in ratios(turns).items()
             ],
         ),
         Table("Resident MiB", ["side", "process", "RSS", "PSS"], _memory_rows(memory)),

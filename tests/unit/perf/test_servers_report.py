@@ -8,8 +8,8 @@ from perf.metrics import NS_PER_S
 from perf.overhead_report import Turn
 from perf.processes import Memory
 from perf.records import RequestRecord
+from perf.servers_report import Ratio, Served, medians, ratios, served, summarize, tables
 from perf.tables import to_text
-from perf.two_servers_report import Ratio, Served, medians, ratios, served, summarize, tables
 
 MS = NS_PER_S // 1000
 
@@ -61,7 +61,7 @@ def test_medians_and_ratios() -> None:
     assert medians(TURNS)[2, "tritone"] == Served(105.0, 16.0, 18.0, 20.0, 50.0, 2.0, 10.0)
     assert medians(TURNS)[2, "vllm-serve"].cpu_s_per_1000_tokens == 7.5
     assert ratios(TURNS) == {
-        2: {
+        (2, "vllm-serve"): {
             "tokens_per_s": Ratio(1.05, 0.9, 1.2),
             "ttft_p50_ms": Ratio(1.6, 1.2, 2.0),
             "cpu_s_per_1000_tokens": Ratio(1.5, 1.0, 2.0),
@@ -77,12 +77,13 @@ def test_summary_and_tables() -> None:
         ("tritone", 2.0),
     ]
     assert "requests" not in summary["turns"][0]
+    assert summary["ratios"][0]["against"] == "vllm-serve"
     assert summary["ratios"][0]["tokens_per_s"] == {"median": 1.05, "least": 0.9, "greatest": 1.2}
     assert summary["memory"]["tritone"]["gateway"] == {"rss_mib": 60.0, "pss_mib": None}
     figures, compared, memory, options = (to_text(table).split("\n") for table in tables(TURNS, MEMORY, OPTIONS))
-    assert figures[0] == "Served, the other side using at most 0.25 cores meanwhile"
+    assert figures[0] == "Served, the other sides using at most 0.25 cores meanwhile"
     assert figures[2].split() == ["2", "vllm-serve", "100", "10", "12", "20", "50", "2", "7.5"]
-    assert compared[2].split() == ["2", "1.05", "0.9", "1.2", "1.6", "1.2", "2", "1.5", "1", "2"]
+    assert compared[2].split() == ["2", "vllm-serve", "1.05", "0.9", "1.2", "1.6", "1.2", "2", "1.5", "1", "2"]
     assert [line.split()[-2:] for line in memory[2:]] == [
         ["700", "500"],
         ["2,000", "1,900"],
