@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from ensemble_repo.settings import SettingError
 from perf.engine_choice import REAL_ENGINES, engine_choice
+from perf.load.command import LengthsType, load_options, numbers
 from tritone.errors import TritoneError
 
 
@@ -53,7 +53,19 @@ def engine_options(command: Any) -> Any:
 
 @click.group()
 def main() -> None:
-    """Measure what the ensemble costs. Every figure comes with its raw samples, in the result folder."""
+    """Measure engines, servers and what serving costs.
+
+    Every figure comes with its raw samples and a report to look at, in the result folder.
+    """
+
+
+@main.command(name="load")
+@load_options
+def load_verb(**options: Any) -> None:
+    """Put a load on any endpoint: Triton's generate_stream or gRPC, or OpenAI's API, anyone's."""
+    from perf.load.command import load
+
+    _run(load, {"options": options})
 
 
 @main.command()
@@ -100,13 +112,6 @@ def overhead(**options: Any) -> None:
 @main.command()
 @engine_options
 @click.option(
-    "--against",
-    multiple=True,
-    type=click.Choice(["vllm-serve", "vllm-serve-tuned"]),
-    help="Compare with vLLM's own server instead, as it comes or in the environment that Tritone gives vLLM; may be "
-    "given twice; needs --engine vllm.",
-)
-@click.option(
     "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
 )
 @click.option("--tokens", type=click.IntRange(2), default=128, show_default=True, help="Length of every answer.")
@@ -127,26 +132,71 @@ def overhead(**options: Any) -> None:
 @ROUNDS
 @SEED
 @OUT
-@click.pass_context
-def gateway(context: click.Context, /, against: tuple[str, ...], **options: Any) -> None:
-    """The OpenAI gateway against the ensemble behind it, or with --against all of Tritone against vLLM's own server.
+def gateway(**options: Any) -> None:
+    """The OpenAI gateway against the ensemble behind it.
 
-    The bundled model, all sides in turn, with the same client. Without --against then the gateway's CPU for a chunk,
-    and very many slow streams, with the scripted engine.
+    The bundled model, both ways in turn, with the same client; then the gateway's CPU for a chunk, and very many slow
+    streams, with the scripted engine.
     """
-    if not against:
-        from perf.gateway import run_gateway
+    from perf.gateway import run_gateway
 
-        return _run(run_gateway, options)
-    if options["engine"] != "vllm":
-        raise click.UsageError(f"--against {against[0]}: needs --engine vllm")
-    for name in ("seconds", "open_streams"):
-        del options[name]
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise click.UsageError(f"--{name.replace('_', '-')} is for the scripted engine, which --against leaves out")
-    from perf.servers import run_servers
+    _run(run_gateway, options)
 
-    _run(run_servers, {"against": list(dict.fromkeys(against)), **options})
+
+@main.command()
+@click.option(
+    "--side",
+    "sides",
+    multiple=True,
+    default=("openvino",),
+    show_default=True,
+    metavar="SIDE",
+    help="openvino, vllm or transformers (all of Tritone with that engine), vllm-serve (vLLM's server as it comes), "
+    "vllm-serve-tuned (in the environment that Tritone gives vLLM), or NAME=URL,MODEL for any OpenAI server that "
+    "takes token ids; to be repeated. Ratios are to the first.",
+)
+@click.option(
+    "--engine-env",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Virtual environment of vllm and transformers.  [default: .venv-vllm, if it is there]",
+)
+@click.option("--set", "assignments", multiple=True, metavar="ENGINE.NAME=VALUE", help="A setting of an engine.")
+@click.option(
+    "--streams", default="1,8,32", show_default=True, callback=counts, metavar="N,N,...", help="Streams at once."
+)
+@click.option("--tokens", type=click.IntRange(2), default=128, show_default=True, help="Length of every answer.")
+@ROUNDS
+@SEED
+@OUT
+def compare(sides: tuple[str, ...], engine_env: Path | None, assignments: tuple[str, ...], **options: Any) -> None:
+    """Engines and servers next to each other, interleaved: the same model, prompts and client."""
+    from perf.compare import run_compare
+    from perf.compare_sides import side_specs
+
+    _run(lambda **given: run_compare(side_specs(sides, engine_env, assignments), **given), options)
+
+
+@main.command(name="perf-analyzer")
+@click.option("--url", default="127.0.0.1:8001", show_default=True, metavar="HOST:PORT", help="Triton's gRPC address.")
+@click.option("--model", required=True, help="The ensemble's name.")
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path, exists=True),
+    help="The model's folder, or its tokenizer.json.  [default: the bundled model's]",
+)
+@click.option("--prompt-tokens", type=LengthsType(), default="128", show_default=True, help="Lengths, as for load.")
+@click.option("--output-tokens", type=LengthsType(), default="128", show_default=True, help="Lengths, as for load.")
+@click.option(
+    "--concurrency", default="1,8,32", show_default=True, callback=numbers, metavar="N,N,...", help="Streams at once."
+)
+@click.option("--requests", type=click.IntRange(1), help="Requests of each point.  [default: 10 for each stream]")
+@SEED
+@OUT
+def perf_analyzer(**options: Any) -> None:
+    """NVIDIA's perf_analyzer with the right arguments for an ensemble that runs, read into the same report."""
+    from perf.analyzer_run import run_analyzer
+
+    _run(run_analyzer, options)
 
 
 def _run(verb: Any, options: dict[str, Any]) -> None:

@@ -27,13 +27,15 @@ print(json.dumps({name: names[name] for name in sys.argv[1:] if name in names}))
 """
 
 
-def describe_environment(seed: int, engine_python: Path | None = None) -> dict[str, Any]:
+def describe_environment(seed: int, engine_python: Path | None = None, has_triton: bool = True) -> dict[str, Any]:
     """The environment of this run, as JSON can hold it; what cannot be found out is None.
 
-    `engine_python` is the Python that has the engine's libraries, if they matter.
+    `engine_python` is the Python that has the engine's libraries, if they matter, and `has_triton` says whether this
+    machine's Triton is part of what is measured.
     """
     return {
         "command": sys.argv,
+        "verb": next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "benchmark"),
         "seed": seed,
         "commit": _git("rev-parse", "HEAD"),
         "changed_files": _git("status", "--porcelain"),
@@ -43,8 +45,8 @@ def describe_environment(seed: int, engine_python: Path | None = None) -> dict[s
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "triton": find_tritonserver().version,
-        "perf_analyzer": analyzer_version(find_perf_analyzer()),
+        "triton": find_tritonserver().version if has_triton else None,
+        "perf_analyzer": analyzer_version(find_perf_analyzer()) if has_triton else None,
         "packages": {package: _version(package) for package in PACKAGES},
         "engine_packages": installed(engine_python) if engine_python else {},
     }
@@ -54,9 +56,10 @@ def one_line(environment: Mapping[str, Any]) -> str:
     """What a reader of a table must know."""
     commit = (environment["commit"] or "unknown")[:12] + (" and changes" if environment["changed_files"] else "")
     engine = "".join(f", {package} {version}" for package, version in environment["engine_packages"].items())
+    triton = f", Triton {environment['triton']}" if environment["triton"] else ""
     return (
-        f"{environment['cpu']}, {environment['cores']} cores, Triton {environment['triton']}, "
-        f"Python {environment['python']}{engine}, commit {commit}"
+        f"{environment['cpu']}, {environment['cores']} cores{triton}, Python {environment['python']}{engine}, "
+        f"commit {commit}"
     )
 
 

@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import psutil
 
 from perf.cpu_sampler import CpuSampler
 from perf.gateway_process import RunningGateway, running_gateway
+from perf.load.burst import burst
+from perf.load.fronts import Target
 from perf.overhead_sides import Prompts, Side
 from perf.records import RequestRecord
 from perf.server import RunningServer, running_server, write_repository
-from perf.sse_client import burst
 from tritone.bundled_model import BUNDLED_NAME
 from tritone.served_model import ServedModel
 
@@ -27,37 +27,26 @@ class DirectSide:
 
     def __init__(self, server: RunningServer) -> None:
         self.processes: Mapping[str, psutil.Process] = {}
-        self._url = f"http://{server.http}/v2/models/{BUNDLED_NAME}/generate_stream"
+        self._target = Target(f"http://{server.http}", BUNDLED_NAME)
 
     def burst(self, prompts: Prompts, tokens: int, sampler: CpuSampler) -> list[RequestRecord]:
         """See Side."""
-        common = {"max_tokens": tokens, "ignore_eos": True, "temperature": 0.0, "stream": True}
-        bodies = [{"input_ids": list(prompt), **common} for prompt in prompts]
         with sampler.watching("client", os.getpid()):
-            return burst(self._url, bodies, lambda event: int(event["num_output_tokens"]))
+            return burst("generate_stream", self._target, prompts, tokens)
 
 
 class OpenAISide:
     """A server with OpenAI's API, by `/v1/completions`; `processes` are those that are there for this side alone."""
 
-    def __init__(self, name: str, url: str, processes: Mapping[str, psutil.Process]) -> None:
+    def __init__(self, name: str, url: str, processes: Mapping[str, psutil.Process], model: str = BUNDLED_NAME) -> None:
         self.name = name
         self.processes = processes
-        self._url = f"{url}/v1/completions"
+        self._target = Target(url, model, wants_counts=False)  # as most users ask
 
     def burst(self, prompts: Prompts, tokens: int, sampler: CpuSampler) -> list[RequestRecord]:
         """See Side."""
-        common: dict[str, Any] = {
-            "model": BUNDLED_NAME,
-            "max_tokens": tokens,
-            "ignore_eos": True,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        bodies = [{"prompt": list(prompt), **common} for prompt in prompts]
         with sampler.watching("client", os.getpid()):
-            return burst(self._url, bodies, lambda event: int(event["usage"]["completion_tokens"]))
+            return burst("completions", self._target, prompts, tokens)
 
 
 @contextmanager

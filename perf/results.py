@@ -7,9 +7,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from perf.environment import describe_environment, one_line
+from perf.html_page import to_html
+from perf.load.record import LoadRecord
+from perf.plots import Bars, Plot, require_matplotlib
 from perf.records import CpuSample, RequestRecord
 from perf.tables import Table, to_markdown, to_text
 from tritone.errors import TritoneError
@@ -17,17 +20,28 @@ from tritone.errors import TritoneError
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
+class Page(NamedTuple):
+    """What report.html has besides the tables: see perf.html_page."""
+
+    plots: Sequence[Plot | Bars] = ()
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
 class ResultFolder:
-    """Writes requests.jsonl, processes.jsonl, environment.json, summary.json and table.md; Triton's log is tritone.log.
+    """Writes requests.jsonl, processes.jsonl, environment.json, summary.json, table.md and report.html; Triton's log is
+    tritone.log.
 
     Samples are written at once, so that a run that is broken off loses none.
     """
 
-    def __init__(self, path: Path, seed: int, engine_python: Path | None = None) -> None:
+    def __init__(self, path: Path, seed: int, engine_python: Path | None = None, has_triton: bool = True) -> None:
         """Make the folder; if it is there it must be empty, TritoneError otherwise.
 
-        `engine_python` is the Python that has the engine's libraries, if they matter.
+        `engine_python` is the Python that has the engine's libraries, if they matter, and `has_triton` says whether
+        this machine's Triton is part of what is measured.
         """
+        require_matplotlib()
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -36,10 +50,10 @@ class ResultFolder:
             raise TritoneError(f"the result folder {path} is not empty")
         self.path = path.absolute()
         logging.basicConfig(filename=self.path / "tritone.log", level=logging.INFO, format=LOG_FORMAT)
-        self._environment = describe_environment(seed, engine_python)
+        self._environment = describe_environment(seed, engine_python, has_triton)
         self._write_json("environment.json", self._environment)
 
-    def add_requests(self, run: Mapping[str, Any], requests: Sequence[RequestRecord]) -> None:
+    def add_requests(self, run: Mapping[str, Any], requests: Sequence[RequestRecord | LoadRecord]) -> None:
         """Append the requests of one measured run; `run` says which it was."""
         self._append("requests.jsonl", [{**run, **request._asdict()} for request in requests])
 
@@ -48,14 +62,24 @@ class ResultFolder:
         rows = [{**run, "process": name, **sample._asdict()} for name, found in samples.items() for sample in found]
         self._append("processes.jsonl", rows)
 
-    def finish(self, summary: Mapping[str, Any], tables: Sequence[Table], report: Callable[[str], None]) -> None:
+    def finish(
+        self,
+        summary: Mapping[str, Any],
+        tables: Sequence[Table],
+        report: Callable[[str], None],
+        page: Page | None = None,
+    ) -> None:
         """Write the figures and show them."""
         self._write_json("summary.json", summary)
         described = one_line(self._environment)
         (self.path / "table.md").write_text("\n".join([f"{described}\n", *map(to_markdown, tables)]), "utf-8")
+        page = page or Page()
+        title = f"Tritone: {self._environment['verb']}"
+        html = to_html(title, self._environment, tables, page.plots, page.warnings, page.notes)
+        (self.path / "report.html").write_text(html, "utf-8")
         for table in tables:
             report(f"\n{to_text(table)}")
-        report(f"\n{described}\nRaw samples: {self.path}")
+        report(f"\n{described}\nReport: {self.path / 'report.html'}\nRaw samples: {self.path}")
 
     def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         with (self.path / name).open("a", encoding="utf-8") as file:

@@ -24,16 +24,6 @@ from perf.runs import Point
         (["overhead", "--streams", "8,1,8"], "'--streams': expected each number once, got '8,1,8'"),
         (["overhead", "--engine", "scripted"], "'--engine'"),
         (["overhead", "--engine-env", "/nowhere"], "'--engine-env'"),
-        (["gateway", "--against", "tgi"], "'--against'"),
-        (["gateway", "--against", "vllm-serve"], "--against vllm-serve: needs --engine vllm"),
-        (
-            ["gateway", "--engine", "vllm", "--against", "vllm-serve", "--seconds", "20"],
-            "--seconds is for the scripted engine, which --against leaves out",
-        ),
-        (
-            ["gateway", "--engine", "vllm", "--against", "vllm-serve", "--open-streams", "5"],
-            "--open-streams is for the scripted engine, which --against leaves out",
-        ),
         (["pipeline", "--rate", "0"], "'--rate'"),
         (["pipeline", "--rounds", "0"], "'--rounds'"),
         (["pipeline", "--against", "/nowhere"], "'--against'"),
@@ -63,3 +53,29 @@ def test_bad_setting_is_named(arguments: list[str], setting: str, message: str) 
 def test_usual_run_has_a_single_stream_for_its_latency() -> None:
     assert points(None, 500.0) == [Point(1, 100.0), Point(64, 500.0), Point(128, 500.0)]
     assert points([1, 8], 100.0) == [Point(1, 100.0), Point(8, 100.0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--side", "tgi"],
+            "--side: expected one of openvino, transformers, vllm, vllm-serve, vllm-serve-tuned, or NAME",
+        ),
+        (["--side", "a=ftp://h,m"], "or NAME=URL,MODEL, got 'a=ftp://h,m'"),
+        (["--side", "vllm", "--side", "vllm"], "--side: each name once"),
+        (
+            ["--side", "vllm-serve", "--set", "enforce_eager=true"],
+            "--set: must be ENGINE.NAME=VALUE with one of vllm, got",
+        ),
+        (
+            ["--side", "openvino", "--set", "vllm.enforce_eager=true"],
+            "--set: must be ENGINE.NAME=VALUE with one of openvino",
+        ),
+        (["--side", "openvino", "--set", "openvino.max_num_seqs=4"], "--set: max_num_seqs is not to be set here"),
+    ],
+)
+def test_bad_side_or_setting_of_a_comparison_is_named(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(main, ["compare", *arguments])
+    assert result.exit_code == 1
+    assert message in result.output

@@ -49,7 +49,11 @@ def prompts(round_number: int, count: int) -> Sequence[Sequence[int]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultFolder:
-    monkeypatch.setattr(results, "describe_environment", lambda seed, engine_python: {"seed": seed})
+    monkeypatch.setattr(
+        results,
+        "describe_environment",
+        lambda seed, engine_python, has_triton: {"command": [], "verb": "overhead", "seed": seed},
+    )
     monkeypatch.setattr(overhead, "wait_until_idle", list)
     return ResultFolder(tmp_path / "results", 0)
 

@@ -14,6 +14,8 @@ from perf.tables import Table
 from tritone.errors import TritoneError
 
 ENVIRONMENT = {
+    "command": ["perf", "load"],
+    "verb": "load",
     "cpu": "A CPU",
     "cores": 2,
     "triton": "2.51.0",
@@ -27,7 +29,9 @@ ONE_LINE = "A CPU, 2 cores, Triton 2.51.0, Python 3.11.7, commit 0123456789ab"
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "describe_environment", lambda seed, engine_python: {**ENVIRONMENT, "seed": seed})
+    monkeypatch.setattr(
+        results, "describe_environment", lambda seed, engine_python, has_triton: {**ENVIRONMENT, "seed": seed}
+    )
 
 
 def test_files(tmp_path: Path) -> None:
@@ -48,7 +52,11 @@ def test_files(tmp_path: Path) -> None:
     assert json.loads((folder.path / "environment.json").read_text()) == {**ENVIRONMENT, "seed": 7}
     assert json.loads((folder.path / "summary.json").read_text()) == {"figure": 1}
     assert (folder.path / "table.md").read_text() == f"{ONE_LINE}\n\n## T\n\n| a |\n| --- |\n| 1 |\n"
-    assert shown == ["\nT\na\n1", f"\n{ONE_LINE}\nRaw samples: {folder.path}"]
+    assert "<h2>T</h2>" in (folder.path / "report.html").read_text()
+    assert shown == [
+        "\nT\na\n1",
+        f"\n{ONE_LINE}\nReport: {folder.path / 'report.html'}\nRaw samples: {folder.path}",
+    ]
 
 
 def test_folder_in_use_is_refused(tmp_path: Path) -> None:
