@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from perf.gpu import GpuWatch
 from perf.load.arrivals import arrival_times_s
 from perf.load.client import Client, connected
 from perf.load.events import CountTokens
@@ -88,13 +89,13 @@ def run_load(target: Target, plan: LoadPlan, results: ResultFolder, report: Repo
 
 def measure(target: Target, plan: LoadPlan, point: Point, results: ResultFolder, report: Report) -> Measured:
     """One point: warm-up, then the load; raw samples go to `results`."""
-    with ServerWatch(plan.server_pids, plan.metrics_url) as server:
+    with ServerWatch(plan.server_pids, plan.metrics_url, target.model) as server, GpuWatch() as gpu:
         records, client = asyncio.run(_load(target, plan, point, report))
     name = point._asdict()
     records.sort(key=lambda record: record.due_ns)
     results.add_requests(name, records)
     results.add_cpu_samples(name, server.cpu_samples)
-    figures = {**figures_of(point, records, plan.slo_ms, client), **server.figures}
+    figures = {**figures_of(point, records, plan.slo_ms, client), **server.figures, **gpu.figures}
     return Measured(point, records, figures, warnings_of(figures))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 import psutil
@@ -20,25 +20,30 @@ from tritone.errors import TritoneError
 
 RSS_INTERVAL_S = 0.5
 
-QUEUES = {
-    "nv_inference_queue_duration_us": ("nv_inference_request_success", 1e-3),
-    "vllm:request_queue_time_seconds_sum": ("vllm:request_queue_time_seconds_count", 1e3),
-}
-"""Metrics whose growth, divided by that of another, is a mean time in a queue; the factor makes milliseconds of it."""
+TRITON_QUEUE, TRITON_REQUESTS = "nv_inference_queue_duration_us_total", "nv_inference_request_success_total"
+VLLM_QUEUE = "vllm:request_queue_time_seconds"
+
+
+class QueueTime(NamedTuple):
+    """How long so many requests have waited in a server's queues since it was started."""
+
+    seconds: float
+    requests: float
 
 
 class ServerWatch:
     """Watches while it is entered."""
 
-    def __init__(self, pids: Sequence[int], metrics_url: str | None) -> None:
+    def __init__(self, pids: Sequence[int], metrics_url: str | None, model: str) -> None:
         self._pids = pids
         self._metrics_url = metrics_url
+        self._model = model
         self.cpu_samples: Mapping[str, Any] = {}
         self.figures: dict[str, Any] = {}
 
     def __enter__(self) -> ServerWatch:
         self._processes = processes_of(self._pids)
-        self._before = read_metrics(self._metrics_url) if self._metrics_url else {}
+        self._queue_before = self._queue_time()
         self._sampler = CpuSampler(self._processes).__enter__()
         self._peak_mib: dict[str, float] = {}
         self._ended = threading.Event()
@@ -58,10 +63,11 @@ class ServerWatch:
             "processes": {
                 name: {"cpu_s": used.get(name), "peak_rss_mib": self._peak_mib.get(name)} for name in self._processes
             },
-            "queue_mean_ms": None,
+            "queue_mean_ms": queue_mean_ms(self._queue_before, self._queue_time()) if error[0] is None else None,
         }
-        if self._metrics_url and error[0] is None:
-            self.figures["queue_mean_ms"] = queue_mean_ms(self._before, read_metrics(self._metrics_url))
+
+    def _queue_time(self) -> QueueTime | None:
+        return read_queue_time(self._metrics_url, self._model) if self._metrics_url else None
 
     def _watch_memory(self) -> None:
         while True:
@@ -83,28 +89,39 @@ def processes_of(pids: Sequence[int]) -> dict[str, psutil.Process]:
     return found
 
 
-def read_metrics(url: str) -> dict[str, float]:
-    """The sum over all labels of every sample. Raises TritoneError."""
+def read_queue_time(url: str, model: str) -> QueueTime | None:
+    """From the metrics at `url`; None where they do not tell. Raises TritoneError.
+
+    Of vLLM's, or of Triton's: there it is the time in the queues of all stages of the ensemble `model`, chunk by chunk.
+    """
     try:
         with urlopen(url, timeout=10) as response:
-            text = response.read().decode()
-        sums: dict[str, float] = {}
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+            families = list(text_string_to_metric_families(response.read().decode()))
     except (OSError, ValueError) as error:
         raise TritoneError(f"no metrics could be read from {url}: {error}") from error
-    return sums
+    samples = [sample for family in families for sample in family.samples]
+
+    def total(name: str, of_stages: bool = False) -> float | None:
+        values = [
+            sample.value
+            for sample in samples
+            if sample.name == name
+            and (
+                sample.labels.get("model", model) == model
+                or (of_stages and sample.labels.get("model", "").startswith(f"{model}_"))
+            )
+        ]
+        return sum(values) if values else None
+
+    waited_s, waiters = total(f"{VLLM_QUEUE}_sum"), total(f"{VLLM_QUEUE}_count")
+    if waited_s is not None and waiters is not None:
+        return QueueTime(waited_s, waiters)
+    waited_us, requests = total(TRITON_QUEUE, of_stages=True), total(TRITON_REQUESTS)
+    return QueueTime(waited_us * 1e-6, requests) if waited_us is not None and requests is not None else None
 
 
-def queue_mean_ms(before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
-    """Mean time in the server's queue meanwhile = growth of the time waited / growth of the requests.
-
-    Of vLLM's figure where there is one, otherwise Triton's, which has the queues of all models of an ensemble. None
-    where neither is told, or no request came.
-    """
-    for total, (number, factor) in reversed(QUEUES.items()):
-        requests = after.get(number, 0) - before.get(number, 0)
-        if total in after and requests > 0:
-            return (after[total] - before.get(total, 0)) / requests * factor
-    return None
+def queue_mean_ms(before: QueueTime | None, after: QueueTime | None) -> float | None:
+    """Growth of the time waited / growth of the requests; None if no request came or neither is told."""
+    if before is None or after is None or after.requests <= before.requests:
+        return None
+    return (after.seconds - before.seconds) / (after.requests - before.requests) * 1000

@@ -76,17 +76,28 @@ def test_overhead_of_the_ensemble(engine: str, tmp_path: Path) -> None:
 
 
 @needs_environment
-def test_all_of_tritone_next_to_vllms_own_server(tmp_path: Path) -> None:
-    load = ("--streams", "2", "--tokens", "8", *EAGER["vllm"])
-    summary = run_perf(tmp_path / "out", "gateway", "--engine", "vllm", "--against", "vllm-serve", *load)
-    figures = {entry["side"]: entry for entry in summary["medians"]}
-    assert set(figures) == {"tritone", "vllm-serve"}
-    for side, found in figures.items():
+def test_engines_and_vllms_own_server_next_to_each_other(tmp_path: Path) -> None:
+    sides = ("vllm-serve", "vllm", "openvino")
+    arguments = [argument for side in sides for argument in ("--side", side)]
+    load = ("--streams", "1,2", "--tokens", "8", "--set", "vllm.enforce_eager=true")
+    summary = run_perf(tmp_path / "out", "compare", *arguments, *load)
+    assert [(entry["side"], entry["streams"]) for entry in summary["sides"]] == [
+        (side, streams) for side in sides for streams in (1, 2)
+    ]
+    for side in sides:
         requests = raw_requests(tmp_path / "out", side=side, streams=2, round=1)
-        assert len(requests) == 2
-        assert found["tokens_per_s"] > 0
-    (ratio,) = summary["ratios"]
-    assert ratio["streams"] == 2
+        assert [sum(request.tokens) for request in requests] == [8, 8]
+        (turn,) = [turn for turn in summary["turns"] if (turn["side"], turn["streams"]) == (side, 2)]
+        assert turn["tokens_per_s"] == metrics.burst_tokens_per_s(requests)
+        assert 0 < turn["ttft_p50_ms"] < turn["e2e_p99_ms"]
+    speeds = {(turn["side"], turn["streams"]): turn["tokens_per_s"] for turn in summary["turns"]}
+    assert [(entry["side"], entry["streams"], entry["tokens_per_s"]["median"]) for entry in summary["ratios"]] == [
+        (side, streams, speeds[side, streams] / speeds["vllm-serve", streams])
+        for side in sides[1:]
+        for streams in (1, 2)
+    ]
+    assert "--enforce-eager" in summary["options"]["vllm-serve"]
+    assert "<svg" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_gateway_next_to_the_ensemble(tmp_path: Path) -> None:
