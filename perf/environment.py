@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def describe_environment(seed: int, engine_python: Path | None = None, has_trito
     """
     return {
         "command": sys.argv,
-        "verb": next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "benchmark"),
+        "verb": _verb(sys.argv[1:]),
         "seed": seed,
         "commit": _git("rev-parse", "HEAD"),
         "changed_files": _git("status", "--porcelain"),
@@ -83,6 +83,11 @@ def cpu_model(cpuinfo: Path) -> str | None:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return None
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    words = (argument for argument in arguments if argument != "bench" and not argument.startswith("-"))
+    return next(words, "benchmark")
 
 
 def _version(package: str) -> str | None:

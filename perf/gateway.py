@@ -14,14 +14,14 @@ from pathlib import Path
 
 from perf.engine_choice import EngineChoice
 from perf.gateway_process import peak_rss_mib
-from perf.gateway_report import ChunkCost, OpenStreams, chunk_cost, cores, summarize, tables
+from perf.gateway_report import ChunkCost, OpenStreams, chunk_cost, cores, plots, summarize, tables
 from perf.gateway_sides import both_ways
 from perf.overhead import PROMPT_TOKENS, WARM_UP_TOKENS, keep, round_prompts, run_rounds, take_turn, warm_up
 from perf.overhead_report import Turn
 from perf.overhead_sides import Side
 from perf.processes import memory_of
 from perf.prompts import text_of
-from perf.results import ResultFolder, default_folder
+from perf.results import Page, ResultFolder, default_folder
 from tritone.served_model import ServedModel
 
 COST_STREAMS = 32
@@ -48,7 +48,7 @@ def run_gateway(
     turns = measure_throughput(model, streams, tokens, rounds, seed, results, report)
     cost = measure_chunk_cost(seconds, rounds, results, report)
     many = measure_open_streams(open_streams, seconds, results) if open_streams else None
-    results.finish(summarize(turns, cost, many), tables(turns, cost, many), report)
+    results.finish(summarize(turns, cost, many), tables(turns, cost, many), report, Page(plots(turns)))
 
 
 def measure_throughput(

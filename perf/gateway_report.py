@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from perf import metrics
-from perf.overhead_report import Turn, figures_of
+from perf.overhead_report import Turn, figures_of, over_streams
+from perf.plots import Plot, Series
 from perf.tables import Table
 
 
@@ -84,6 +85,20 @@ def tables(turns: Sequence[Turn], cost: ChunkCost, many: OpenStreams | None) -> 
         Table("Through the gateway", against, [[streams, *found] for streams, found in throughputs(turns).items()]),
         Table("CPU of the gateway, scripted engine", one, [list(cost)]),
         *([Table("Many slow streams, scripted engine", at_once, [list(many)])] if many else []),
+    ]
+
+
+def plots(turns: Sequence[Turn]) -> list[Plot]:
+    """Both ways over the streams, and the gateway's CPU for a chunk."""
+    found = throughputs(turns)
+
+    def curve(name: str, figure: str) -> Series:
+        return Series(name, [(streams, getattr(one, figure)) for streams, one in found.items()], name)
+
+    rates = [curve("straight to Triton", "direct_tokens_per_s"), curve("through the gateway", "gateway_tokens_per_s")]
+    return [
+        over_streams("Throughput", "output tokens/s", rates),
+        over_streams("CPU of the gateway", "CPU for a chunk, µs", [curve("gateway", "cpu_us_per_chunk")]),
     ]
 
 

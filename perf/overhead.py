@@ -17,12 +17,12 @@ from pathlib import Path
 from perf import metrics
 from perf.cpu_sampler import CpuSampler, wait_until_idle
 from perf.engine_choice import EngineChoice, adapter_settings
-from perf.overhead_report import Turn, summarize, tables
+from perf.overhead_report import Turn, plots, summarize, tables
 from perf.overhead_sides import Prompts, Side, both_sides
 from perf.processes import Memory, memory_of
 from perf.prompts import random_ids
 from perf.records import Window
-from perf.results import ResultFolder, default_folder
+from perf.results import Page, ResultFolder, default_folder
 from tritone.errors import TritoneError
 
 PROMPT_TOKENS = 64
@@ -55,7 +55,8 @@ def run_overhead(
 
     turns = run_rounds(loaded, streams, rounds, tokens, prompts, results, report)
     settings = {"engine": engine.name, **adapter_settings(model.settings)}
-    results.finish(summarize(turns, memory, settings), tables(turns, memory), report)
+    page = Page(plots(turns, memory))
+    results.finish(summarize(turns, memory, settings), tables(turns, memory), report, page)
 
 
 def run_rounds(

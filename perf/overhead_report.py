@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from perf import metrics
+from perf.plots import Bars, Plot, Series
 from perf.processes import Memory
 from perf.records import CpuSample, RequestRecord, Window
 from perf.runs import MS_PER_NS
@@ -83,6 +84,32 @@ def tables(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> list[Table]:
         Table("Overhead", headings, [[streams, *found] for streams, found in overheads(turns).items()]),
         Table("Resident MiB", ["process", "RSS", "PSS"], [[process, *found] for process, found in memory.items()]),
     ]
+
+
+def plots(turns: Sequence[Turn], memory: Mapping[str, Memory]) -> list[Plot | Bars]:
+    """Both sides over the streams, what is left of the bare engine's speed in each round, and memory."""
+    found = overheads(turns)
+
+    def curve(name: str, figure: str, group: str, is_dashed: bool = False) -> Series:
+        return Series(name, [(streams, getattr(one, figure)) for streams, one in found.items()], group, is_dashed)
+
+    rates = [curve("bare engine", "bare_tokens_per_s", "bare"), curve("Tritone", "tritone_tokens_per_s", "ours")]
+    spread = [
+        curve("greatest", "greatest_ratio", "rounds", is_dashed=True),
+        curve("median", "ratio", "median"),
+        curve("least", "least_ratio", "rounds", is_dashed=True),
+    ]
+    return [
+        over_streams("Throughput", "output tokens/s", rates),
+        over_streams("What is left of the engine's speed", "tokens/s, Tritone / bare engine", spread),
+        Bars("Memory by process", "resident (RSS), MiB", {name: one.rss_mib for name, one in memory.items()}),
+    ]
+
+
+def over_streams(title: str, y_label: str, series: Sequence[Series]) -> Plot:
+    """Curves over the streams at once, on a logarithmic axis where the counts are far apart."""
+    counts = sorted({x for one in series for x, _ in one.points})
+    return Plot(title, "streams at once", y_label, series, has_log_x=counts[-1] / counts[0] >= 8, ticks=counts)
 
 
 def _overhead(turns: Sequence[Turn]) -> Overhead:

@@ -18,9 +18,9 @@ from perf.closed_loop import GRACE_S, measure_streams
 from perf.cpu_sampler import CpuSampler
 from perf.ensembles import Ensemble, TritoneEnsemble
 from perf.one_stream import measure_one_stream
-from perf.pipeline_report import summarize, tables
+from perf.pipeline_report import plots, summarize, tables
 from perf.prompts import text_of
-from perf.results import ResultFolder, default_folder
+from perf.results import Page, ResultFolder, default_folder
 from perf.runs import Measured, Point, Run, Workload
 from perf.server import RunningServer, running_server
 from tritone.bundled_model import bundled_model
@@ -48,7 +48,7 @@ def run_pipeline(
     workload = Workload(text_of(PROMPT_TOKENS, bundled_model()), tokens, seconds, seed)
     results = ResultFolder(out or default_folder("pipeline"), seed)
     runs = run_rounds(ensembles, points(streams, rate), workload, rounds, results, report)
-    results.finish(summarize(runs), tables(runs), report)
+    results.finish(summarize(runs), tables(runs), report, Page(plots(runs)))
 
 
 def points(streams: Sequence[int] | None, rate: float) -> list[Point]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perf import metrics
+from perf.plots import Bars, Plot
 from perf.processes import STAGES
 from perf.runs import Point, Run
 from perf.tables import Cell, Table
@@ -64,6 +65,17 @@ def tables(runs: Sequence[Run]) -> list[Table]:
         rows = [[*point, *figures.values()] for point, figures in compared.items()]
         shown.append(Table("tritone / against", ["streams", "tokens/s each", *COMPARED], rows))
     return shown
+
+
+def plots(runs: Sequence[Run]) -> list[Plot | Bars]:
+    """For every side and point: the part of the set rate that arrived, and the CPU of every token."""
+    found = {f"{side}, {point.streams} × {point.rate:g}/s": figures for (side, point), figures in medians(runs).items()}
+    delivered = {name: figures["delivered_share"] * 100 for name, figures in found.items()}
+    costs = {name: figures["cpu_s_per_1000_tokens"] for name, figures in found.items()}
+    return [
+        Bars("Delivered", "of the tokens/s that the engine is set to, %", delivered),
+        Bars("CPU of the server", "CPU for 1,000 tokens, s", costs),
+    ]
 
 
 def medians(runs: Sequence[Run]) -> dict[Group, dict[str, float]]:

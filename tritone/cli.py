@@ -86,6 +86,19 @@ def doctor() -> None:
     sys.exit(any(finding.status == "fail" for finding in findings))
 
 
+@main.command(
+    short_help="Measure engines, servers and what serving costs.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench(arguments: tuple[str, ...]) -> None:
+    """Measure engines, servers and what serving costs: `python -m perf`, whose verbs `tritone bench --help` lists."""
+    from perf.__main__ import main as benchmarks
+
+    benchmarks(list(arguments), prog_name="tritone bench")
+
+
 def _chat_options(command: Any) -> Any:
     for option in reversed(
         [
