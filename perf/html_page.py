@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from perf.plots import DARK, LIGHT, Bars, Plot, to_svg
+from perf.plots import DARK, LIGHT, paint
 from perf.tables import Table, shown
 
 CSS = """
@@ -33,18 +33,18 @@ def to_html(
     title: str,
     environment: Mapping[str, Any],
     tables: Sequence[Table],
-    plots: Sequence[Plot | Bars],
+    drawings: Sequence[str],
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> str:
-    """The page. `environment` is what perf.environment tells, `notes` say how figures are defined."""
+    """The page. `environment` is what perf.environment tells, `drawings` are of perf.plots, `notes` say how figures are defined."""
     variables = {name: f"var(--{name})" for name in LIGHT}
-    drawn = "\n".join(to_svg(plot, variables) for plot in plots)
+    painted = "\n".join(paint(drawing, variables) for drawing in drawings)
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<pre>{escape(shlex.join(environment['command']))}</pre>",
         *(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}</p>' for warning in warnings),
-        f'<div class="plots">{drawn}</div>' if plots else "",
+        f'<div class="plots">{painted}</div>' if drawings else "",
         *(_table(table) for table in tables),
         _list("How the figures are defined", notes),
         _environment(environment),

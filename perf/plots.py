@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 from tritone.errors import TritoneError
@@ -80,8 +81,8 @@ class Bars(NamedTuple):
     bars: Mapping[str, float]
 
 
-def to_svg(plot: Plot | Bars, colors: Mapping[str, str]) -> str:
-    """The plot as SVG without an XML head; `colors` are any CSS colours by the names of PLACEHOLDERS."""
+def draw(plot: Plot | Bars) -> str:
+    """The plot as SVG without an XML head, to be painted."""
     plt, ticker = require_matplotlib()
     style = {
         "svg.fonttype": "none",
@@ -114,7 +115,14 @@ def to_svg(plot: Plot | Bars, colors: Mapping[str, str]) -> str:
             figure.savefig(file, format="svg", metadata={"Date": None})
         finally:
             plt.close(figure)
-    return _clean(file.getvalue(), plot.title, colors)
+    return _clean(file.getvalue(), plot.title)
+
+
+def paint(drawing: str, colors: Mapping[str, str]) -> str:
+    """What was drawn, in any CSS colours by the names of PLACEHOLDERS."""
+    for name, placeholder in PLACEHOLDERS.items():
+        drawing = drawing.replace(placeholder, colors[name])
+    return drawing
 
 
 def _draw_lines(axes: Any, plot: Plot, ticker: Any) -> None:
@@ -156,12 +164,10 @@ def _number(value: float, _: Any = None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def _clean(svg: str, title: str, colors: Mapping[str, str]) -> str:
+def _clean(svg: str, title: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    for name, placeholder in PLACEHOLDERS.items():
-        svg = svg.replace(placeholder, colors[name])
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
 
 
 def require_matplotlib() -> tuple[Any, Any]:

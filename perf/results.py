@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from perf.environment import describe_environment, one_line
 from perf.html_page import to_html
 from perf.load.record import LoadRecord
-from perf.plots import Bars, Plot, require_matplotlib
+from perf.plots import DARK, LIGHT, Bars, Plot, draw, paint, require_matplotlib
 from perf.records import CpuSample, RequestRecord
 from perf.tables import Table, to_markdown, to_text
 from tritone.errors import TritoneError
@@ -29,8 +30,8 @@ class Page(NamedTuple):
 
 
 class ResultFolder:
-    """Writes requests.jsonl, processes.jsonl, environment.json, summary.json, table.md and report.html; Triton's log is
-    tritone.log.
+    """Writes requests.jsonl, processes.jsonl, environment.json, summary.json, table.md, report.html and its plots as
+    files; Triton's log is tritone.log.
 
     Samples are written at once, so that a run that is broken off loses none.
     """
@@ -75,11 +76,19 @@ class ResultFolder:
         (self.path / "table.md").write_text("\n".join([f"{described}\n", *map(to_markdown, tables)]), "utf-8")
         page = page or Page()
         title = f"Tritone: {self._environment['verb']}"
-        html = to_html(title, self._environment, tables, page.plots, page.warnings, page.notes)
+        drawings = [draw(plot) for plot in page.plots]
+        for plot, drawing in zip(page.plots, drawings, strict=True):
+            self._write_pictures(plot.title, drawing)
+        html = to_html(title, self._environment, tables, drawings, page.warnings, page.notes)
         (self.path / "report.html").write_text(html, "utf-8")
         for table in tables:
             report(f"\n{to_text(table)}")
         report(f"\n{described}\nReport: {self.path / 'report.html'}\nRaw samples: {self.path}")
+
+    def _write_pictures(self, title: str, drawing: str) -> None:
+        name = "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+        for colors, suffix in ((LIGHT, ""), (DARK, "-dark")):
+            (self.path / f"{name}{suffix}.svg").write_text(paint(drawing, colors), "utf-8")
 
     def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         with (self.path / name).open("a", encoding="utf-8") as file:

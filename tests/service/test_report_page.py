@@ -16,7 +16,7 @@ from perf.html_page import to_html
 from perf.load.figures import Point, figures_of
 from perf.load.record import COUNTED, LoadRecord
 from perf.load.report import NOTES, load_plots, load_tables
-from perf.plots import Bars
+from perf.plots import Bars, draw
 
 pytestmark = pytest.mark.service
 
@@ -58,8 +58,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     slo_ms = {"ttft": 500.0, "tpot": 50.0}
     memory = Bars("Memory of all processes", "resident (PSS), MiB", {side: 400.0 * ms for side, ms in SIDES.items()})
     environment = {"command": ["perf", "compare", "--side", "openvino"], "cores": 2, "packages": {"numpy": "1.26.4"}}
-    plots = [*load_plots(sides, slo_ms), memory]
-    page = to_html("Tritone: compare", environment, load_tables(sides, slo_ms), plots, ["2 requests failed"], NOTES)
+    drawings = [draw(plot) for plot in (*load_plots(sides, slo_ms), memory)]
+    page = to_html("Tritone: compare", environment, load_tables(sides, slo_ms), drawings, ["2 requests failed"], NOTES)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(page, "utf-8")
     return path

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from perf.html_page import to_html
-from perf.plots import DARK, LIGHT, PLACEHOLDERS, Bars, Plot, Series, to_svg
+from perf.plots import DARK, LIGHT, PLACEHOLDERS, Bars, Plot, Series, draw, paint
 from perf.tables import Table
 
 CURVE = Plot(
@@ -32,20 +32,20 @@ def texts(svg: str) -> list[str]:
 
 
 def test_a_plot_has_title_axes_with_units_ticks_and_legend() -> None:
-    found = texts(to_svg(CURVE, LIGHT))
+    found = texts(paint(draw(CURVE), LIGHT))
     for text in ("Throughput", "streams at once", "output tokens/s", "ours P50", "ours P99", "theirs", "1", "8", "32"):
         assert text in found
 
 
 def test_bars_have_names_and_values() -> None:
-    found = texts(to_svg(BARS, LIGHT))
+    found = texts(paint(draw(BARS), LIGHT))
     for text in ("Memory", "PSS, MiB", "ours", "theirs", "1,500", "3,000"):
         assert text in found
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
 def test_colours_are_those_asked_for_and_no_others(colors: dict[str, str]) -> None:
-    svg = to_svg(CURVE, colors)
+    svg = paint(draw(CURVE), colors)
     used = set(re.findall(r"#[0-9a-f]{6}", svg))
     assert used <= set(colors.values())
     assert colors["ink"] in used
@@ -54,7 +54,7 @@ def test_colours_are_those_asked_for_and_no_others(colors: dict[str, str]) -> No
 
 
 def test_dashed_series_of_one_group_share_a_colour() -> None:
-    svg = to_svg(CURVE, LIGHT)
+    svg = paint(draw(CURVE), LIGHT)
     lines = re.findall(r'<path d="M[^"]*" clip-path[^>]*style="([^"]*)"', svg)
     dashed = [style for style in lines if "stroke-dasharray" in style]
     assert len(dashed) == 1
@@ -62,9 +62,9 @@ def test_dashed_series_of_one_group_share_a_colour() -> None:
 
 
 def test_plots_on_one_page_share_no_ids() -> None:
-    ids = [set(re.findall(r' id="([^"]+)"', to_svg(plot, LIGHT))) for plot in (CURVE, CURVE._replace(title="Other"))]
+    ids = [set(re.findall(r' id="([^"]+)"', paint(draw(plot), LIGHT))) for plot in (CURVE, CURVE._replace(title="Other"))]
     referred = [
-        set(re.findall(r"#(p[0-9a-f]+)", to_svg(plot, LIGHT))) for plot in (CURVE, CURVE._replace(title="Other"))
+        set(re.findall(r"#(p[0-9a-f]+)", paint(draw(plot), LIGHT))) for plot in (CURVE, CURVE._replace(title="Other"))
     ]
     assert referred[0] <= ids[0]
     assert not referred[0] & referred[1]
@@ -73,7 +73,7 @@ def test_plots_on_one_page_share_no_ids() -> None:
 def test_page_is_whole_and_escaped() -> None:
     environment = {"command": ["perf", "load", "--model", "<m>"], "cores": 2, "packages": {"numpy": "1"}}
     table = Table("Latency, ms", ["load", "TTFT P50"], [["8 streams", 12.5], ["<b>", None]])
-    html = to_html("A <run>", environment, [table], [CURVE], ["50% failed & so on"], ["TTFT: first - due"])
+    html = to_html("A <run>", environment, [table], [draw(CURVE)], ["50% failed & so on"], ["TTFT: first - due"])
     for text in (
         "A &lt;run&gt;",
         "--model &#x27;&lt;m&gt;&#x27;",
