@@ -37,7 +37,7 @@ def to_html(
     warnings: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> str:
-    """The page. `environment` is what perf.environment tells, `drawings` are of perf.plots, `notes` say how figures are defined."""
+    """The page. `environment` is perf.environment's, `drawings` are perf.plots', `notes` define the figures."""
     variables = {name: f"var(--{name})" for name in LIGHT}
     painted = "\n".join(paint(drawing, variables) for drawing in drawings)
     parts = [

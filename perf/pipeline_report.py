@@ -69,7 +69,9 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 def plots(runs: Sequence[Run]) -> list[Plot | Bars]:
     """For every side and point: the part of the set rate that arrived, and the CPU of every token."""
-    found = {f"{side}, {point.streams} × {point.rate:g}/s": figures for (side, point), figures in medians(runs).items()}
+    found = {
+        f"{side}, {point.streams} of {point.rate:g}/s": figures for (side, point), figures in medians(runs).items()
+    }
     delivered = {name: figures["delivered_share"] * 100 for name, figures in found.items()}
     costs = {name: figures["cpu_s_per_1000_tokens"] for name, figures in found.items()}
     return [
