@@ -59,12 +59,13 @@ def test_pipeline_next_to_another_ensemble(tmp_path: Path) -> None:
     assert [entry["streams"] for entry in summary["ratios"]] == [1, 4]
 
 
-EAGER = {"vllm": ("--set", "enforce_eager=true")}
+IN_FLOAT32 = {"vllm": ("--set", "enforce_eager=true", "--set", "dtype=float32")}
+"""What every CPU computes quickly."""
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_overhead_of_the_ensemble(engine: str, tmp_path: Path) -> None:
-    load = ("--streams", "2", "--tokens", "8", *EAGER.get(engine, ()))
+    load = ("--streams", "2", "--tokens", "8", *IN_FLOAT32.get(engine, ()))
     summary = run_perf(tmp_path / "out", "overhead", "--engine", engine, *load)
     requests = raw_requests(tmp_path / "out", side="tritone", streams=2, round=1)
     assert [sum(request.tokens) for request in requests] == [8, 8]
@@ -79,7 +80,7 @@ def test_overhead_of_the_ensemble(engine: str, tmp_path: Path) -> None:
 def test_engines_and_vllms_own_server_next_to_each_other(tmp_path: Path) -> None:
     sides = ("vllm-serve", "vllm", "openvino")
     arguments = [argument for side in sides for argument in ("--side", side)]
-    load = ("--streams", "1,2", "--tokens", "8", "--set", "vllm.enforce_eager=true")
+    load = ("--streams", "1,2", "--tokens", "8", "--set", "vllm.enforce_eager=true", "--set", "vllm.dtype=float32")
     summary = run_perf(tmp_path / "out", "compare", *arguments, *load)
     assert [(entry["side"], entry["streams"]) for entry in summary["sides"]] == [
         (side, streams) for side in sides for streams in (1, 2)
