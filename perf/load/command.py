@@ -237,7 +237,14 @@ def target_of(options: Mapping[str, Any]) -> Target:
         if not os.environ.get(name):
             raise click.UsageError(f"--api-key-env: the environment has no {name}")
         headers["authorization"] = f"Bearer {os.environ[name]}"
-    return Target(url, options["model"], headers, options["extra"], options["ignore_eos"], options["timeout_s"])
+    return Target(
+        url,
+        options["model"],
+        headers,
+        options["extra"],
+        ignore_eos=options["ignore_eos"],
+        timeout_s=options["timeout_s"],
+    )
 
 
 def plan_of(options: Mapping[str, Any]) -> LoadPlan:

@@ -7,18 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
-import numpy as np
 import tritonclient.grpc.aio as triton
-from tritonclient.utils import InferenceServerException, triton_to_np_dtype
+from tritonclient.utils import InferenceServerException
 
-from perf.load.client import Notes
-from perf.load.events import CountTokens, Event, outputs_event
-from perf.load.fronts import Target, generate_body
+from perf.load.events import CountTokens
+from perf.load.fronts import Target
+from perf.load.grpc_tensors import error_code, events_of, input_tensors, is_last
+from perf.load.notes import Notes
 from perf.load.record import LoadRecord
 from perf.load.request import LoadRequest
 from tritone.errors import TritoneError
-
-READ = ("text_output", "num_output_tokens", "num_input_tokens", "finish_reason")
 
 
 @asynccontextmanager
@@ -51,7 +49,7 @@ class GrpcClient:
         """See Client."""
         ask = {
             "model_name": self._target.model,
-            "inputs": [self._tensor(name, value) for name, value in generate_body(self._target, request).items()],
+            "inputs": input_tensors(self._target, self._inputs, request),
             "enable_empty_final_response": True,
         }
         notes = Notes(due_ns)
@@ -63,16 +61,16 @@ class GrpcClient:
                     message = str(error.message())
                     if not results:
                         return notes.failed("refused", message[:300])
-                    return notes.failed("error event", message[:300], _events(results))
+                    return notes.failed("error event", message[:300], events_of(results))
                 notes.add([b""])
                 results.append(result)
-                if _is_last(result):
+                if is_last(result):
                     replies.cancel()  # it would wait for another request
                     break
         except (grpc.RpcError, InferenceServerException) as error:
-            kind = "timeout" if _code(error) == "DEADLINE_EXCEEDED" else "broken off" if results else "refused"
-            return notes.failed(kind, f"gRPC {_code(error)}", _events(results))
-        return notes.record(_events(results), self._count_tokens)
+            kind = "timeout" if error_code(error) == "DEADLINE_EXCEEDED" else "broken off" if results else "refused"
+            return notes.failed(kind, f"gRPC {error_code(error)}", events_of(results))
+        return notes.record(events_of(results), self._count_tokens)
 
     async def _stream(self, ask: dict[str, Any]) -> Any:
         async def requests() -> AsyncIterator[dict[str, Any]]:
@@ -81,41 +79,3 @@ class GrpcClient:
         return self._client.stream_infer(
             requests(), stream_timeout=self._target.timeout_s, headers=dict(self._target.headers)
         )
-
-    def _tensor(self, name: str, value: Any) -> Any:
-        declared = self._inputs.get(name)
-        if declared is None:
-            raise TritoneError(f"the model {self._target.model} has no input {name}; it has {', '.join(self._inputs)}")
-        values = [value] if isinstance(value, str | bytes) or not isinstance(value, list | tuple) else list(value)
-        if declared.datatype == "BYTES":
-            values = [one.encode() if isinstance(one, str) else one for one in values]
-        array = np.array(values, triton_to_np_dtype(declared.datatype))
-        tensor = triton.InferInput(name, [1] * (len(declared.shape) - 1) + [len(values)], declared.datatype)
-        tensor.set_data_from_numpy(array.reshape(tensor.shape()))
-        return tensor
-
-
-def _events(results: list[Any]) -> list[Event]:
-    return [outputs_event({name: _value(result, name) for name in READ if _has(result, name)}) for result in results]
-
-
-def _has(result: Any, name: str) -> bool:
-    return any(output.name == name for output in result.get_response().outputs)
-
-
-def _value(result: Any, name: str) -> Any:
-    array = result.as_numpy(name)
-    if array is None or not array.size:
-        return None
-    value = array.ravel()[0]
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value.item()
-
-
-def _is_last(result: Any) -> bool:
-    final = result.get_response().parameters.get("triton_final_response")
-    return bool(final and final.bool_param)
-
-
-def _code(error: Any) -> str:
-    code = error.code() if isinstance(error, grpc.RpcError) else error.status()
-    return str(getattr(code, "name", code)).removeprefix("StatusCode.")
