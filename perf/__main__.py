@@ -10,6 +10,7 @@ import click
 from ensemble_repo.settings import SettingError
 from perf.engine_choice import REAL_ENGINES, engine_choice
 from perf.load.command import LengthsType, load_options, numbers
+from perf.locust_run import locust_options
 from tritone.errors import TritoneError
 
 
@@ -174,6 +175,18 @@ def compare(sides: tuple[str, ...], engine_env: Path | None, assignments: tuple[
     from perf.compare_sides import side_specs
 
     _run(lambda **given: run_compare(side_specs(sides, engine_env, assignments), **given), options)
+
+
+@main.command()
+@locust_options
+def locust(**options: Any) -> None:
+    """Locust's users that come and go, on any front; its table has a row for every token.
+
+    Exits with 1 when a request has failed.
+    """
+    from perf.locust_run import run_locust
+
+    _run(run_locust, {"options": options})
 
 
 @main.command(name="perf-analyzer")

@@ -24,17 +24,19 @@ LATE_SEND_MS = 20.0
 
 
 class Point(NamedTuple):
-    """One load: `concurrency` streams in a closed loop, `request_rate` requests/s in an open one, or a `trace`."""
+    """One load: `concurrency` streams in a closed loop, `request_rate` requests/s in an open one, a `trace`, or `users`
+    of locust, whose number may change."""
 
     kind: str
     value: float
 
     @property
     def title(self) -> str:
-        """For people: "32 streams", "8 requests/s", "trace"."""
+        """For people: "32 streams", "8 requests/s", "trace", "8 users"."""
         if self.kind == "trace":
             return "trace"
-        return f"{self.value:g} {'streams' if self.kind == 'concurrency' else 'requests/s'}"
+        units = {"concurrency": "streams", "request_rate": "requests/s", "users": "users"}
+        return f"{self.value:g} {units[self.kind]}"
 
 
 def figures_of(

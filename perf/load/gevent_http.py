@@ -1,4 +1,7 @@
-"""The load generator's way over HTTP for locust's users, each a greenlet. Runs in locust's process, on the load host."""
+"""The load generator's way over HTTP for locust's users, each a greenlet.
+
+Runs in locust's process, on the load host.
+"""
 
 from __future__ import annotations
 

@@ -84,9 +84,7 @@ def time_plots(found: Sequence[Slice], more: Mapping[str, Sequence[tuple[float, 
     plots = [
         curve("Tokens over time", "output tokens/s", {"tokens/s": "tokens_per_s"}),
         curve("Time to first token over time", "TTFT, ms", {"P50": "ttft_p50_ms", "P99": "ttft_p99_ms"}),
-        curve(
-            "Per-token latency over time", "per token, ms", {"P50": "per_token_p50_ms", "P99": "per_token_p99_ms"}
-        ),
+        curve("Per-token latency over time", "per token, ms", {"P50": "per_token_p50_ms", "P99": "per_token_p99_ms"}),
     ]
     if any(one.errors for one in found):
         plots.append(curve("Errors over time", "requests", {"errors": "errors"}))

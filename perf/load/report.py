@@ -15,7 +15,7 @@ Measurement = tuple[Point, Sequence[LoadRecord], Mapping[str, Any]]
 Sides = Mapping[str, Sequence[Measurement]]
 """The points of each side, by its name."""
 
-X_LABELS = {"concurrency": "streams at once", "request_rate": "requests/s offered", "trace": "trace"}
+X_LABELS = {"concurrency": "streams at once", "request_rate": "requests/s offered", "trace": "trace", "users": "users"}
 MOST_DISTRIBUTION_POINTS = 200
 
 NOTES = (
