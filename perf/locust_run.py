@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -163,10 +163,18 @@ def lengths_text(lengths: Lengths) -> str:
 
 
 def _run(command: Sequence[str]) -> int:
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    while True:
-        with suppress(KeyboardInterrupt):  # Locust has it, too, and ends by itself
-            return process.wait()
+    """Run to the end, which Ctrl-C and SIGTERM ask for."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # our Ctrl-C is not its own
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                process.send_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        process.kill()
 
 
 def read_records(file: Path) -> dict[str, list[LoadRecord]]:

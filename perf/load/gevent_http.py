@@ -6,6 +6,7 @@ Runs in locust's process, on the load host.
 from __future__ import annotations
 
 import json
+from http.client import HTTPException
 from urllib.parse import urlsplit
 
 import gevent
@@ -53,7 +54,7 @@ class GeventHttp:
                 self._read(response, notes)
         except TimeoutError:
             return self._failed(notes, "timeout", f"no end within {self._target.timeout_s:g} s")
-        except (OSError, EOFError) as error:  # the client's own errors are both
+        except (OSError, HTTPException) as error:
             return self._failed(notes, "broken off", f"{type(error).__name__}: {error}")
         return notes.record(read_events(self._front, notes.data), self._count_tokens)
 

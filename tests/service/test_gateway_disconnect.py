@@ -161,7 +161,7 @@ def test_b66_slow_reader_misses_nothing(server: Server, front: Gateway) -> None:
     """One that reads only when all is made, and more than fits into the sockets on its way."""
     always = {"include_usage": True, "continuous_usage_stats": True}
     with closing(
-        begin(front, True, {"connection": "close"}, n=SLOTS, max_tokens=1500, stream_options=always)
+        begin(front, True, {"connection": "close"}, n=SLOTS, max_tokens=3000, stream_options=always)
     ) as connection:
         wait_for_streams(server, SLOTS)
         wait_for_streams(server, 0)
@@ -170,4 +170,4 @@ def test_b66_slow_reader_misses_nothing(server: Server, front: Gateway) -> None:
     choices = [choice for line in lines[:-1] for choice in json.loads(line)["choices"]]
     assert (lines[-1], len(received) > 10**6) == (b"[DONE]", True)
     for index in range(SLOTS):
-        assert "".join(choice["text"] for choice in choices if choice["index"] == index) == "ab" * 750
+        assert "".join(choice["text"] for choice in choices if choice["index"] == index) == "ab" * 1500

@@ -59,13 +59,9 @@ def test_pipeline_next_to_another_ensemble(tmp_path: Path) -> None:
     assert [entry["streams"] for entry in summary["ratios"]] == [1, 4]
 
 
-IN_FLOAT32 = {"vllm": ("--set", "enforce_eager=true", "--set", "dtype=float32")}
-"""What every CPU computes quickly."""
-
-
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if "vllm" not in engine.values])  # starts slowly
 def test_overhead_of_the_ensemble(engine: str, tmp_path: Path) -> None:
-    load = ("--streams", "2", "--tokens", "8", *IN_FLOAT32.get(engine, ()))
+    load = ("--streams", "2", "--tokens", "8")
     summary = run_perf(tmp_path / "out", "overhead", "--engine", engine, *load)
     requests = raw_requests(tmp_path / "out", side="tritone", streams=2, round=1)
     assert [sum(request.tokens) for request in requests] == [8, 8]
@@ -73,12 +69,11 @@ def test_overhead_of_the_ensemble(engine: str, tmp_path: Path) -> None:
     assert found["tritone_tokens_per_s"] == metrics.burst_tokens_per_s(requests)
     assert found["ratio"] == found["tritone_tokens_per_s"] / found["bare_tokens_per_s"]
     assert set(summary["memory"]) >= {"bare engine", "server", "preprocess", "engine", "postprocess"}
-    assert any("Worker" in name for name in summary["memory"]) == (engine == "vllm")
 
 
 @needs_environment
-def test_engines_and_vllms_own_server_next_to_each_other(tmp_path: Path) -> None:
-    sides = ("vllm-serve", "vllm", "openvino")
+def test_engine_and_vllms_own_server_next_to_each_other(tmp_path: Path) -> None:
+    sides = ("vllm-serve", "vllm")
     arguments = [argument for side in sides for argument in ("--side", side)]
     load = ("--streams", "1,2", "--tokens", "8", "--set", "vllm.enforce_eager=true", "--set", "vllm.dtype=float32")
     summary = run_perf(tmp_path / "out", "compare", *arguments, *load)
