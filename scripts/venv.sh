@@ -7,12 +7,12 @@ set -eu
 cd "$(dirname "$0")/.."
 wanted=$1
 case $wanted in
-    vllm) venv=.venv-vllm sources="scripts/venv.sh scripts/vllm_requirements.py" ;;
-    *) venv=.venv sources=pyproject.toml ;;
+    vllm) venv=.venv-vllm sources="scripts/venv.sh scripts/vllm_requirements.py" lock=scripts/vllm_requirements.py ;;
+    *) venv=.venv sources=pyproject.toml lock=pyproject.toml ;;
 esac
 
 # Of two at once, the second finds the work done (macOS has no flock).
-exec 9< pyproject.toml
+exec 9< "$lock"
 if command -v flock > /dev/null && ! flock -n 9; then
     echo "Waiting for another make that prepares $venv" >&2
     flock 9
