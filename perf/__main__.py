@@ -11,6 +11,7 @@ from ensemble_repo.settings import SettingError
 from perf.engine_choice import REAL_ENGINES, engine_choice
 from perf.load.command import LengthsType, load_options, numbers
 from perf.locust_run import locust_options
+from perf.soak.command import soak_options
 from tritone.errors import TritoneError
 
 
@@ -187,6 +188,19 @@ def locust(**options: Any) -> None:
     from perf.locust_run import run_locust
 
     _run(run_locust, {"options": options})
+
+
+@main.command()
+@soak_options
+def soak(**options: Any) -> None:
+    """Hours of mixed load with clients that leave and bad requests, and whether anything of the server grows.
+
+    Exits with 1 if memory, handles, threads or shared memory grow, a request fails, or a stream is left. One that was
+    broken off goes on with --resume.
+    """
+    from perf.soak.command import run_soak
+
+    _run(lambda report, **given: run_soak(given, report), options)
 
 
 @main.command(name="perf-analyzer")

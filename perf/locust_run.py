@@ -6,7 +6,6 @@ Runs on the load host; Locust is a process of its own, as it replaces the standa
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,9 +16,8 @@ from typing import Any
 
 import click
 
-from perf.load.command import LengthsType
+from perf.load.command import FRONTS_OPTIONS, LengthsType, auth_headers
 from perf.load.figures import Point, figures_of, warnings_of
-from perf.load.fronts import FRONTS
 from perf.load.lengths import Lengths
 from perf.load.over_time import record_of, slice_seconds, slices, time_plots
 from perf.load.record import LoadRecord
@@ -45,22 +43,7 @@ FAILED = 1
 
 LOCUST_OPTIONS = (
     click.option("--model", required=True, help="The model's name."),
-    click.option(
-        "--front",
-        "fronts",
-        type=click.Choice(FRONTS),
-        multiple=True,
-        default=("chat",),
-        show_default=True,
-        help="What the users call; may be repeated, each has as many users then.",
-    ),
-    click.option(
-        "--url", default="http://127.0.0.1:9000", show_default=True, help="OpenAI's API, for chat and completions."
-    ),
-    click.option(
-        "--triton-url", default="http://127.0.0.1:8000", show_default=True, help="Triton's HTTP, for generate_stream."
-    ),
-    click.option("--grpc-url", default="127.0.0.1:8001", show_default=True, help="Triton's gRPC, for grpc."),
+    *FRONTS_OPTIONS,
     click.option("--users", type=click.IntRange(1), default=8, show_default=True, help="Users at once, at most."),
     click.option(
         "--spawn-rate", type=click.FloatRange(0.001), help="Users that come a second.  [default: all at once]"
@@ -103,9 +86,7 @@ def run_locust(options: Mapping[str, Any], report: Callable[[str], None]) -> Non
     """Run Locust, then show and keep what its users saw. Raises TritoneError where it fails, or a request has."""
     if find_spec("locust") is None:
         raise TritoneError("Locust is not installed: pip install 'tritone[perf]'")
-    name = options["api_key_env"]
-    if name and not os.environ.get(name):
-        raise click.UsageError(f"--api-key-env: the environment has no {name}")
+    auth_headers(options["api_key_env"])
     results = ResultFolder(options["out"] or default_folder("locust"), options["seed"], has_triton=False)
     command = locust_command(options, results.path)
     if options["web"]:
@@ -194,7 +175,7 @@ def _finish(
 ) -> None:
     point = Point("users", options["users"])
     sides = {front: [(point, found, figures_of(point, found, {}, None))] for front, found in records.items()}
-    everything = [record for found in records.values() for record in found]
+    everything = sorted((record for found in records.values() for record in found), key=lambda one: one.ended_ns)
     start_ns = min(record.sent_ns for record in everything)
     seconds = slice_seconds((max(record.ended_ns for record in everything) - start_ns) / NS_PER_S)
     warnings = [

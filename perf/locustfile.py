@@ -179,7 +179,7 @@ def tell(environment: Any, front: str, record: LoadRecord) -> None:
 
 def tokens_page() -> str:
     """Tokens, TTFT and per-token latency over time, drawn anew every few seconds."""
-    records = list(recent)
+    records = sorted(recent, key=lambda record: record.ended_ns)
     drawings = ""
     if records:
         start_ns = min(record.sent_ns for record in records)

@@ -36,8 +36,15 @@ class ResultFolder:
     Samples are written at once, so that a run that is broken off loses none.
     """
 
-    def __init__(self, path: Path, seed: int, engine_python: Path | None = None, has_triton: bool = True) -> None:
-        """Make the folder; if it is there it must be empty, TritoneError otherwise.
+    def __init__(
+        self,
+        path: Path,
+        seed: int,
+        engine_python: Path | None = None,
+        has_triton: bool = True,
+        is_resumed: bool = False,
+    ) -> None:
+        """Make the folder; if it is there it must be empty, or begun with `is_resumed`; TritoneError otherwise.
 
         `engine_python` is the Python that has the engine's libraries, if they matter, and `has_triton` says whether
         this machine's Triton is part of what is measured.
@@ -47,7 +54,7 @@ class ResultFolder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TritoneError(f"the result folder {path} cannot be made: {error.strerror}") from error
-        if any(path.iterdir()):
+        if any(path.iterdir()) and not is_resumed:
             raise TritoneError(f"the result folder {path} is not empty")
         self.path = path.absolute()
         logging.basicConfig(filename=self.path / "tritone.log", level=logging.INFO, format=LOG_FORMAT)
@@ -57,6 +64,10 @@ class ResultFolder:
     def add_requests(self, run: Mapping[str, Any], requests: Sequence[RequestRecord | LoadRecord]) -> None:
         """Append the requests of one measured run; `run` says which it was."""
         self._append("requests.jsonl", [{**run, **request._asdict()} for request in requests])
+
+    def add_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append to another file of raw samples."""
+        self._append(name, rows)
 
     def add_cpu_samples(self, run: Mapping[str, Any], samples: Mapping[str, Sequence[CpuSample]]) -> None:
         """Append what the processes of one measured run had used when."""

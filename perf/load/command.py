@@ -154,6 +154,42 @@ def target_options(command: Any) -> Any:
     return command
 
 
+FRONTS_OPTIONS = (
+    click.option(
+        "--front",
+        "fronts",
+        type=click.Choice(FRONTS),
+        multiple=True,
+        default=("chat",),
+        show_default=True,
+        help="What is called; may be repeated, each gets an equal part then.",
+    ),
+    click.option(
+        "--url", default="http://127.0.0.1:9000", show_default=True, help="OpenAI's API, for chat and completions."
+    ),
+    click.option(
+        "--triton-url", default="http://127.0.0.1:8000", show_default=True, help="Triton's HTTP, for generate_stream."
+    ),
+    click.option("--grpc-url", default="127.0.0.1:8001", show_default=True, help="Triton's gRPC, for grpc."),
+)
+"""Where several fronts of one server are."""
+
+
+def front_url(options: Mapping[str, Any], front: str) -> str:
+    """The address of a front by FRONTS_OPTIONS."""
+    names = {"generate_stream": "triton_url", GRPC: "grpc_url"}
+    return str(options[names.get(front, "url")])
+
+
+def auth_headers(name: str | None) -> dict[str, str]:
+    """With the key in the environment variable `name`. Raises UsageError where it is not there."""
+    if not name:
+        return {}
+    if not os.environ.get(name):
+        raise click.UsageError(f"--api-key-env: the environment has no {name}")
+    return {"authorization": f"Bearer {os.environ[name]}"}
+
+
 LOAD_OPTIONS = (
     click.option(
         "--front",
@@ -232,15 +268,10 @@ def target_of(options: Mapping[str, Any]) -> Target:
         raise click.UsageError(f"--url: expected HOST:PORT for gRPC, got {url!r}")
     if options["front"] in HTTP_FRONTS and not re.match(r"https?://[^/]", url):
         raise click.UsageError(f"--url: expected http://HOST:PORT or https://, got {url!r}")
-    headers = {}
-    if name := options["api_key_env"]:
-        if not os.environ.get(name):
-            raise click.UsageError(f"--api-key-env: the environment has no {name}")
-        headers["authorization"] = f"Bearer {os.environ[name]}"
     return Target(
         url,
         options["model"],
-        headers,
+        auth_headers(options["api_key_env"]),
         options["extra"],
         ignore_eos=options["ignore_eos"],
         timeout_s=options["timeout_s"],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from perf.load import metrics
@@ -35,30 +36,37 @@ def slice_seconds(duration_s: float) -> int:
     return next((length for length in SLICES_S if duration_s / length <= MOST_SLICES), SLICES_S[-1])
 
 
-def slices(records: Sequence[LoadRecord], start_ns: int, seconds: float) -> list[Slice]:
-    """The records by slices of `seconds` from `start_ns`, without gaps up to the last end."""
+def slices(records: Iterable[LoadRecord], start_ns: int, seconds: float) -> list[Slice]:
+    """The records, in the order of their ends, by slices of `seconds` from `start_ns`, without gaps up to the last end.
+
+    Those of one slice are held in memory at a time.
+    """
     tokens: dict[int, int] = defaultdict(int)
-    ended: dict[int, list[LoadRecord]] = defaultdict(list)
+    found: dict[int, Slice] = {}
 
     def place(time_ns: int) -> int:
         return int((time_ns - start_ns) / NS_PER_S // seconds)
 
-    for record in records:
-        ended[place(record.ended_ns)].append(record)
-        for time_ns, count in zip(record.received_ns, record.tokens, strict=True):
-            tokens[place(time_ns)] += count
-    last = max([*tokens, *ended], default=-1)
-    return [_slice(number * seconds, seconds, tokens[number], ended[number]) for number in range(last + 1)]
+    for number, group in groupby(records, key=lambda record: place(record.ended_ns)):
+        ended = list(group)
+        for record in ended:
+            for time_ns, count in zip(record.received_ns, record.tokens, strict=True):
+                tokens[place(time_ns)] += count
+        found[number] = _slice(number * seconds, seconds, ended)
+    return [
+        found.get(number, _slice(number * seconds, seconds, []))._replace(tokens_per_s=tokens[number] / seconds)
+        for number in range(max([*tokens, *found], default=-1) + 1)
+    ]
 
 
-def _slice(start_s: float, seconds: float, tokens: int, ended: Sequence[LoadRecord]) -> Slice:
+def _slice(start_s: float, seconds: float, ended: Sequence[LoadRecord]) -> Slice:
     answered = metrics.answered(ended)
     firsts = [(float(metrics.ttft_ns(one)), 1) for one in answered]
     gaps = [pair for one in answered for pair in metrics.per_token_ns(one)]
     return Slice(
         start_s,
         seconds,
-        tokens / seconds,
+        0.0,
         len(answered),
         len(ended) - len(answered),
         *(_percentile_ms(values, percent) for values in (firsts, gaps) for percent in (50, 99)),

@@ -1,0 +1,1 @@
+"""`python -m perf soak`: hours of mixed load, and whether anything of the server grows."""
