@@ -7,7 +7,7 @@ ENGINE_ENV := $(if $(filter vllm transformers,$(ENGINE)),.venv-vllm)
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help serve doctor test test-unit test-service test-engines lint format bench clean venv venv-dev venv-vllm
+.PHONY: help serve doctor test test-unit test-service test-engines test-recipes lint format bench clean venv venv-dev venv-vllm
 
 help: ## List these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test-service: venv-dev ## Run the service tests only: a real Triton with the scr
 
 test-engines: venv-vllm ## Run the tests of the vllm and transformers adapters, in .venv-vllm
 	.venv-vllm/bin/python -m pytest -W default tests/engines $(ARGS)
+
+test-recipes: venv-dev ## Install other load tools, and test what docs/recipes.md says of them (3 GB to download)
+	$(BIN)/pytest tests/recipes $(ARGS)
 
 lint: venv-dev ## Check style, format and types
 	$(BIN)/ruff check
