@@ -73,7 +73,7 @@ def test_overhead_of_the_ensemble(engine: str, tmp_path: Path) -> None:
 
 @needs_environment
 def test_engine_and_vllms_own_server_next_to_each_other(tmp_path: Path) -> None:
-    sides = ("vllm-serve", "vllm")
+    sides = ("vllm-serve", "openvino")
     arguments = [argument for side in sides for argument in ("--side", side)]
     load = ("--streams", "1,2", "--tokens", "8", "--set", "vllm.enforce_eager=true", "--set", "vllm.dtype=float32")
     summary = run_perf(tmp_path / "out", "compare", *arguments, *load)
