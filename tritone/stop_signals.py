@@ -1,9 +1,14 @@
-"""SIGTERM, SIGINT and SIGHUP as a request to stop, the second as an order. Runs in the launcher's main thread."""
+"""SIGTERM, SIGINT and SIGHUP as a request to stop, the second as an order. Runs in the launcher's main thread.
+
+A handler runs between any two steps of that thread, so it must not take a lock: a threading.Event's `set` hangs for ever
+when the signal comes while `wait` holds the event's own. It writes to a pipe instead.
+"""
 
 from __future__ import annotations
 
+import os
+import select
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,12 +21,12 @@ class StopSignals:
 
     def __init__(self) -> None:
         self._count = 0
-        self._event = threading.Event()
         self._is_interrupting = False
+        self._reader, self._writer = os.pipe()
 
     def wait(self, seconds: float) -> bool:
         """Wait for a signal, at most so long; whether there has been one."""
-        return self._event.wait(seconds)
+        return bool(select.select([self._reader], [], [], seconds)[0])  # never read: it stays true
 
     @property
     def is_requested(self) -> bool:
@@ -45,9 +50,15 @@ class StopSignals:
     def note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
         self._count += 1
-        self._event.set()
+        if self._count == 1:
+            os.write(self._writer, b"!")
         if self._is_interrupting and self._count == 1:
             raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Give the pipe back; no signal may be noted any more."""
+        os.close(self._reader)
+        os.close(self._writer)
 
 
 @contextmanager
@@ -60,3 +71,4 @@ def stop_signals() -> Iterator[StopSignals]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+        stop.close()
