@@ -104,9 +104,9 @@ def test_killed_engine_comes_back_and_streams_that_are_open_at_the_end_are_answe
             assert (len(text_of(result)), result[-1]["finish_reason"]) == (1000, "length")
 
 
-@pytest.mark.parametrize("engine", [one for one in ENGINES if "transformers" not in one.values])  # it starts no process
-def test_nothing_outlives_a_killed_server_or_a_killed_launcher(engine: str, model: Path, tmp_path: Path) -> None:
-    with launched_with(engine, tmp_path, model, *OPTIONS, "--drain-timeout", "2") as server:
+def test_nothing_outlives_a_killed_server(model: Path, tmp_path: Path) -> None:
+    with launched(tmp_path, model, *OPTIONS, engine="openvino") as server:
+        server.wait_until_ready()
         before, streams = server.server_pid, Endless(server, 1)
         old = [psutil.Process(before), *psutil.Process(before).children(recursive=True)]
         os.kill(before, signal.SIGKILL)
@@ -114,6 +114,10 @@ def test_nothing_outlives_a_killed_server_or_a_killed_launcher(engine: str, mode
         wait_until(lambda: is_another_server(server, before), BACK_WITHIN_S)
         assert not any(process.is_running() for process in old)
 
+
+@pytest.mark.parametrize("engine", [one for one in ENGINES if "transformers" not in one.values])  # it starts no process
+def test_nothing_outlives_a_killed_launcher(engine: str, model: Path, tmp_path: Path) -> None:
+    with launched_with(engine, tmp_path, model, *OPTIONS, "--drain-timeout", "2") as server:
         streams = Endless(server, 1)
         server.process.kill()
         server.process.wait()
