@@ -99,6 +99,19 @@ def bench(arguments: tuple[str, ...]) -> None:
     benchmarks(list(arguments), prog_name="tritone bench")
 
 
+@main.command(
+    short_help="Plan engines for a GPU.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def build(arguments: tuple[str, ...]) -> None:
+    """Plan TensorRT-LLM engines: `python -m build_engines`, whose verbs `tritone build --help` lists."""
+    from build_engines.command import main as build_engines
+
+    sys.exit(build_engines(list(arguments), prog="tritone build"))
+
+
 def _chat_options(command: Any) -> Any:
     for option in reversed(
         [
