@@ -1,7 +1,7 @@
 """SIGTERM, SIGINT and SIGHUP as a request to stop, the second as an order. Runs in the launcher's main thread.
 
-A handler runs between any two steps of that thread, so it must not take a lock: a threading.Event's `set` hangs for ever
-when the signal comes while `wait` holds the event's own. It writes to a pipe instead.
+A handler runs between any two steps of that thread, so it must not take a lock: a threading.Event's `set` hangs for
+ever when the signal comes while `wait` holds the event's own. It writes to a pipe instead.
 """
 
 from __future__ import annotations
