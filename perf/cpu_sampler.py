@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import psutil
 
@@ -63,9 +63,13 @@ class CpuSampler:
             self._sample_one(name, process)
 
     def _sample_one(self, name: str, process: psutil.Process) -> None:
-        with self._lock, suppress(psutil.Error):  # it has ended
-            used_s = cpu_s(process)
-            self.samples.setdefault(name, []).append(CpuSample(time.time_ns(), used_s))
+        with self._lock:
+            samples = self.samples.setdefault(name, [])
+            try:
+                used_s = cpu_s(process)
+            except psutil.Error:  # it has ended, and uses no more than it had
+                used_s = samples[-1].cpu_s if samples else 0.0
+            samples.append(CpuSample(time.time_ns(), used_s))
 
 
 def wait_until_idle(processes: Iterable[psutil.Process]) -> None:
@@ -73,7 +77,7 @@ def wait_until_idle(processes: Iterable[psutil.Process]) -> None:
 
     vLLM's worker goes on looking for work for a second after the last of it.
     """
-    watched = list(processes)
+    watched = [process for process in processes if process.is_running()]
     deadline_s = time.monotonic() + IDLE_TIMEOUT_S
     while watched and time.monotonic() < deadline_s:
         before_s = sum(map(cpu_s, watched))

@@ -46,6 +46,17 @@ def test_process_that_has_ended_unreaped_is_sampled_to_its_end() -> None:
     assert last.cpu_s - first.cpu_s > 0.05
 
 
+def test_process_that_is_gone_uses_no_more_than_it_had() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    with CpuSampler({"child": psutil.Process(process.pid)}) as sampler:
+        process.kill()
+        process.wait()
+        ended_ns = time.time_ns()
+    first, *_, last = sampler.samples["child"]
+    assert last.time_ns >= ended_ns
+    assert cpu_s_within(sampler.samples["child"], Window(first.time_ns, ended_ns)) <= last.cpu_s - first.cpu_s
+
+
 class CpuTimes(NamedTuple):
     user: float
     system: float
@@ -56,6 +67,9 @@ class FakeProcess:
 
     def __init__(self, *used_s: float) -> None:
         self.left = list(used_s)
+
+    def is_running(self) -> bool:
+        return True
 
     def cpu_times(self) -> CpuTimes:
         return CpuTimes(self.left.pop(0), 1.0)
